@@ -26,20 +26,20 @@ FORTIFY = $(if $(SANITIZE),,$(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTI
 ALL_CFLAGS = -std=gnu17 $(HARDEN) $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-map="$(CURDIR)"=. -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c error file filesystem path peek plain process size trust version whole words) \
+BOTH := $(addprefix base/,crc32c error file filesystem path plain process size trust version whole words) \
         $(addprefix config/,config dataset launcher listings log pattern) \
         $(addprefix listing/,identity names options reader) \
         $(addprefix shard/,permute shard) \
-        $(addprefix cache/,cachedir filenames job judge safe)
+        $(addprefix cache/,cachedir collect filenames job lock safe)
 LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
-       $(addprefix cache/,cache kept lock make named store) \
+       $(addprefix cache/,cache given kept make request) \
        $(addprefix stats/,keeper notes opens rank_page stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
        $(addprefix adapter/,adapter elements python quicken readers) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
-       $(addprefix build/,batch build facts intake merge progress run sorter spool writer) \
+       $(addprefix build/,batch build facts intake memory merge progress run sorter spool writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders list object page provider sigv4 split url) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
@@ -123,12 +123,12 @@ T := $(BUILD)/tests
 # Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := cache crc32c text options permute rank_page launcher config listing damage unchecked whole sort walk json nameset climb serve descriptors once $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
+UNIT := cache memory crc32c text options permute rank_page launcher config listing damage unchecked whole sort walk json nameset climb serve descriptors once $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names shares forbid slowfs
 LINKED_BIN := $(T)/access
 PROGRAM_BIN := $(PROGRAMS:%=$(T)/%)
-PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing starving clock patient denied)
+PRELOADS := $(patsubst %,$(T)/%.so,openlog naive failing lossy starving clock patient denied madeup)
 VENV_PYTHON := .venv/bin/python
 # One job for each CPU, unless the user has given -j.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))

@@ -39,8 +39,8 @@ const char *shard_version(void);
 struct shard_listing;
 
 /*
- * Open the listing `file` and check its header. A file that is cut or overwritten later gives
- * -EBADMSG where that is met, never a signal, and never names of two listings.
+ * Open the listing `file`, map it, and check its header. The file must not be cut or overwritten
+ * while it is open: that is a SIGBUS, or -EBADMSG where it is met.
  * On success *out is the caller's, who ends it with shard_listing_close().
  * Errors: -ENOENT, -EACCES, ... of open(2); -EBADMSG if the file is not a listing, is damaged or
  * truncated; -EPROTONOSUPPORT if it is a listing of another format version; -ENOMEM.
@@ -85,9 +85,6 @@ struct shard_position {
   uint64_t left;             /* names of the current block or run that are not decoded yet */
   uint64_t number;           /* number in a run's next name, until one is decoded */
   uint64_t extent;           /* the extent of the current block or run */
-  uint64_t held_first;       /* of the blocks that are copied, the first one's number */
-  uint32_t held;             /* how many those are */
-  uint32_t room;             /* bytes for them; 0: as many as the longest block has */
   uint32_t digits_end;       /* where the number ends in a run's names; 0: in a block */
   uint32_t length;           /* bytes in `name`; 0: no name of the block or run decoded yet */
   char *name;                /* room for the longest name of the listing, and a NUL */
@@ -136,10 +133,10 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
 /* ---- the node's cache of listings ---------------------------------------------------------- */
 
 /*
- * Open the listing of directory `dir` from the cache ($SHARD_CACHE_DIR). If it is not there, or the
- * directory has changed, one process of the node builds it: the one that wins a flock starts
- * shardctl. The others wait, at most $SHARD_TIMEOUT seconds. *out is the caller's, who ends it with
- * shard_listing_close().
+ * Open a listing of directory `dir`, begun after this program's start. The n-th call of each of a
+ * job's processes, with the same `dir` and options, has one: the first process that calls starts
+ * shardctl, and the others wait, at most $SHARD_TIMEOUT seconds. Where $SHARD_LISTING names a
+ * listing of `dir`, it is that. *out is the caller's, who ends it with shard_listing_close().
  *
  * options: words separated by blanks, in any order:
  *
@@ -172,10 +169,9 @@ int shard_dataset_open(const char *dir, const char *options, struct shard_listin
  * unset it; NULL ends the array. They may hold secret keys: they go into shardctl's environment and
  * nowhere else.
  *
- * A bucket does not tell whether it has changed, so shardctl lists it anew after this call has
- * begun. Processes of one job on this node can share that: those that pass the same round > 0 get
- * one listing, begun at `since` (ns of CLOCK_REALTIME; 0: now) or later. A process passes round 1
- * when it asks for a prefix first, 2 when it asks again, and so on; and as `since` a time before
+ * Processes of one job on this node that pass the same round > 0 have one listing, begun at `since`
+ * (ns of CLOCK_REALTIME) or later; round 0: the listing is this call's own. A process passes round
+ * 1 when it asks for a prefix first, 2 when it asks again, and so on; and as `since` a time before
  * which no process has asked.
  */
 int shard_dataset_open_s3(const char *url, const char *options, const char *const *environment,

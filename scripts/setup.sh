@@ -25,11 +25,11 @@ lint="clang-format clang-tidy"
 fuzzer="clang libclang-rt-dev zstd"
 mpi="openmpi-bin"
 # Small programs for tests/behaviour.
-behaviour="strace e2fsprogs zstd procps perl util-linux groff-base"
+behaviour="strace e2fsprogs squashfs-tools erofs-utils bindfs zstd procps perl util-linux groff-base"
 
 # test: what else the behaviour tests of `make test` run: other programs that list, libraries that others preload, and
 # what wraps or watches a program or has no glibc.
-tests="git bindfs rsync man-db locales bfs fd-find fzf pkg-config binutils openssl curl"
+tests="git rsync man-db locales bfs fd-find fzf pkg-config binutils openssl curl"
 tests="$tests libgoogle-perftools4 libtcmalloc-minimal4 libmimalloc2.0 eatmydata fakechroot faketime fakeroot ltrace"
 tests="$tests musl-tools busybox-static libcurl3-gnutls"
 # An S3 server (scripts/s3-server.sh, 320 MB), and what fills a bucket.

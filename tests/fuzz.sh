@@ -21,9 +21,7 @@ seeds() {
 	for n in x yy zzz .hidden "a b" $'\xc3\xa9'; do : >"$data/a/b/$n"; done
 	for n in "" "--order basename" "--no-attributes" "--options depth=1"; do
 		# shellcheck disable=SC2086
-		"$ctl" index $n "$data" -o "$1/one.listing" >/dev/null || return 1
-		{ printf '\0' && cat "$1/one.listing"; } >"$1/listing/${n// /}-open"
-		{ printf '\3' && cat "$1/one.listing"; } >"$1/listing/${n// /}-map"
+		"$ctl" index $n "$data" -o "$1/listing/a${n// /}" >/dev/null || return 1
 	done
 	"$ctl" ls "$data" >"$1/names" || return 1
 	{ printf '\0' && cat "$1/names"; } >"$1/manifest/plain"

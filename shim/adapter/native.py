@@ -222,7 +222,8 @@ class Native:
         handle = ctypes.c_void_p()
         rc = self._c.shard_listing_open(os.fsencode(file), ctypes.byref(handle))
         if rc:
-            raise OSError(-rc, "cannot open listing %r: %s" % (file, os.strerror(-rc)))
+            raise OSError(-rc, "cannot open listing %r: %s; leave what is in SHARD_CACHE_DIR alone until "
+                               "the job has ended" % (file, os.strerror(-rc)))
         return handle
 
     def info(self, handle):

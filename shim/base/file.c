@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define FIRST_FREE_FD 10
+
 char *shard_file_read(const char *path, size_t *size) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   size_t room = 8192, used = 0;
@@ -28,4 +30,15 @@ char *shard_file_read(const char *path, size_t *size) {
     *size = used;
   }
   return data;
+}
+
+int shard_file_move_fd(int fd) {
+  if (fd < 0 || fd >= FIRST_FREE_FD) {
+    return fd;
+  }
+  int high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+  int saved = high < 0 && errno == EINVAL ? EMFILE : errno; /* EINVAL: so few may be open */
+  close(fd);
+  errno = saved;
+  return high;
 }

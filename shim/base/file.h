@@ -20,3 +20,9 @@ static inline void shard_file_close(int fd) {
  * failure NULL and errno, of open(2), read(2) or malloc(3).
  */
 char *shard_file_read(const char *path, size_t *size);
+
+/*
+ * Move a descriptor out of the way of 0 to 9, for a host may run with 0, 1 or 2 closed; it has
+ * O_CLOEXEC then. fd < 0 stays. The descriptor, or -1 and errno; the old one is closed.
+ */
+int shard_file_move_fd(int fd);

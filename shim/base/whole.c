@@ -110,10 +110,18 @@ int shard_whole_finish(struct shard_whole *w) {
 }
 
 int shard_whole_publish(struct shard_whole *w) {
+  return shard_whole_publish_checked(w, NULL, NULL);
+}
+
+int shard_whole_publish_checked(struct shard_whole *w,
+                                int (*check)(void *context, const char *temporary), void *context) {
   char temporary[PATH_MAX];
   /* Keep the lock until the file has its name. */
   int lock = w->fd < 0 ? -1 : fcntl(w->fd, F_DUPFD_CLOEXEC, 0);
   int rc = shard_whole_finish(w);
+  if (rc == 0 && check) {
+    rc = check(context, shard_whole_temporary(w, temporary));
+  }
   if (rc == 0 && rename(shard_whole_temporary(w, temporary), w->path) != 0) {
     rc = -errno;
   }

@@ -60,8 +60,16 @@ int shard_whole_finish(struct shard_whole *w);
 /* Finish, if not done yet, and give the file its name. An error aborts it. */
 int shard_whole_publish(struct shard_whole *w);
 
-/* The same if nothing has the name; else -EEXIST, and nothing is done. Where files cannot have two
- * names, it replaces. */
+/*
+ * As shard_whole_publish(), and `check` looks at the finished temporary before it gets the name:
+ * its result other than 0 aborts, and is returned. check: NULL or a function of the temporary's
+ * path.
+ */
+int shard_whole_publish_checked(struct shard_whole *w,
+                                int (*check)(void *context, const char *temporary), void *context);
+
+/* The same as publish if nothing has the name; else -EEXIST, and nothing is done. Where files
+ * cannot have two names, it replaces. */
 int shard_whole_publish_new(struct shard_whole *w);
 
 /*

@@ -16,18 +16,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <time.h>
 
 #include "base/error.h"
+#include "base/filesystem.h"
 #include "base/path.h"
 #include "build/intake.h"
+#include "build/memory.h"
 #include "build/merge.h"
 #include "build/numbered.h"
 #include "build/progress.h"
 #include "build/sorter.h"
 #include "build/spool.h"
 #include "build/writer.h"
-#include "config/config.h"
 #include "listing/codec.h"
 
 #define ATTEMPTS 5
@@ -46,9 +48,33 @@ struct build {
   size_t size;
 };
 
+/* What kind of file system the listing's folder is of. */
+static const char *name_filesystem(const char *file, char *buf, size_t size) {
+  struct statfs fs;
+  char *folder = shard_spool_folder(file);
+  bool known = folder && statfs(folder, &fs) == 0;
+  const char *network = known ? shard_filesystem_network((unsigned)fs.f_type) : NULL;
+  free(folder);
+  if (network || !known) {
+    return network ? network : "of an unknown kind";
+  }
+  snprintf(buf, size, "type 0x%x", (unsigned)fs.f_type);
+  return buf;
+}
+
 static int explain_unwritten(struct build *b, int rc) {
-  return shard_error_set(b->err, b->size, rc, "cannot write listing '%.300s': %s", b->file,
-                         strerror(-rc));
+  char kind[40];
+  bool damaged = rc == -EBADMSG, refused = rc == -ESPIPE || rc == -EOPNOTSUPP || rc == -EINVAL;
+  if (!damaged && !refused) {
+    return shard_error_set(b->err, b->size, rc, "cannot write listing '%.300s': %s", b->file,
+                           strerror(-rc));
+  }
+  return shard_error_set(b->err, b->size, rc,
+                         "cannot write listing '%.300s': its file system (%s) %s%s; write the "
+                         "listing to another file system (-o, SHARD_CACHE_DIR)",
+                         b->file, name_filesystem(b->file, kind, sizeof(kind)),
+                         damaged ? "does not keep what is written" : "refuses to write: ",
+                         damaged ? "" : strerror(-rc));
 }
 
 /* ---- to the writer ---- */
@@ -149,10 +175,7 @@ static void choose_folders(struct build *b, const char *beside) {
 }
 
 static int open_sorters(struct build *b) {
-  size_t memory = (size_t)shard_config()->build_memory;
-  if (memory < SHARD_BUILD_MEMORY_LEAST) {
-    memory = SHARD_BUILD_MEMORY_LEAST;
-  }
+  size_t memory = shard_memory_for_names();
   bool attributes = b->kept != SHARD_ATTRIBUTES_NONE, stored = b->kept == SHARD_ATTRIBUTES_STORED;
   uint32_t order =
       b->options->order == SHARD_ORDER_DIRECTORY ? (uint32_t)SHARD_ORDER_PATH : b->options->order;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,13 +54,15 @@ struct pending_run {
 struct shard_writer {
   char *path, *folder;
   struct shard_whole whole;
-  off_t written;  /* bytes handed to the kernel */
-  off_t reserved; /* bytes of space the file system has promised */
+  off_t written;   /* bytes handed to the kernel */
+  off_t reserved;  /* bytes of space the file system has promised */
+  bool unreserved; /* the file system promises none */
+  uint32_t sum;    /* the checksum of what is written behind the header */
   uint8_t *buffer;
   size_t filled;
   struct table_state names, others;
   struct table_state *table; /* the table that is being written */
-  struct bytes block, dirs, dir_offsets;
+  struct bytes block, dirs;
   uint32_t in_block;                  /* names in block */
   struct shard_attributes attributes; /* of the names since the last block of attributes */
   EVP_MD_CTX *digest;
@@ -90,35 +93,41 @@ static int bytes_add(struct bytes *b, const void *data, size_t size) {
   return rc;
 }
 
-/* posix_fallocate(), repeated if a signal interrupts it. Returns the error, as it does. */
+/* Have the file system promise space, beyond the file's end: its size is never more than what is
+ * written. 0 or a negative errno. */
 static int reserve_space(int fd, off_t at, off_t size) {
-  int rc;
-  do {
-    rc = posix_fallocate(fd, at, size);
-  } while (rc == EINTR);
-  return rc;
+  int rc = TEMP_FAILURE_RETRY(fallocate(fd, FALLOC_FL_KEEP_SIZE, at, size));
+  return rc == 0 ? 0 : -errno;
+}
+
+/* Have space promised up to `end`, and for some steps more. 0 or a negative errno: there is none.
+ */
+static int reserve_up_to(struct shard_writer *w, off_t end) {
+  if (end <= w->reserved || w->unreserved) {
+    return 0;
+  }
+  off_t want = end + RESERVE_STEP;
+  int rc = reserve_space(w->whole.fd, w->reserved, want - w->reserved);
+  if (rc == -ENOSPC || rc == -EFBIG) {
+    want = end;
+    rc = reserve_space(w->whole.fd, w->reserved, want - w->reserved);
+  }
+  w->reserved = rc == 0 ? want : w->reserved;
+  bool refused = rc == -ENOSPC || rc == -EFBIG || rc == -EDQUOT || rc == -EIO;
+  w->unreserved = rc != 0 && !refused; /* FUSE and NFS may promise nothing: EOPNOTSUPP, ESPIPE */
+  return refused ? rc : 0;
 }
 
 static int flush_buffer(struct shard_writer *w) {
   off_t end = w->written + (off_t)w->filled;
-  if (end > w->reserved) {
-    /* A full tmpfs must be an error here, not a SIGBUS in a reader. */
-    off_t want = end + RESERVE_STEP;
-    int rc = reserve_space(w->whole.fd, w->reserved, want - w->reserved);
-    if (rc == 0) {
-      w->reserved = want;
-    } else if (rc == ENOSPC || rc == EFBIG) {
-      rc = reserve_space(w->whole.fd, w->reserved, end - w->reserved);
-      if (rc != 0) {
-        return -rc;
-      }
-      w->reserved = end;
-    } else if (rc != EOPNOTSUPP && rc != EINVAL) {
-      return -rc;
-    }
-  }
-  int rc = shard_spool_write_at(w->whole.fd, w->buffer, w->filled, w->written);
+  /* A full tmpfs must be an error here, not a SIGBUS in a reader. */
+  int rc = reserve_up_to(w, end);
   if (rc == 0) {
+    rc = shard_spool_write_at(w->whole.fd, w->buffer, w->filled, w->written);
+  }
+  if (rc == 0) {
+    size_t header = w->written == 0 ? sizeof(w->header) : 0;
+    w->sum = shard_crc32c(w->sum, w->buffer + header, w->filled - header);
     /* Let the disk begin now: else all writing is left to the fsync at the end. */
     (void)sync_file_range(w->whole.fd, w->written, (off_t)w->filled, SYNC_FILE_RANGE_WRITE);
     w->written = end;
@@ -152,7 +161,7 @@ static uint64_t get_position(const struct shard_writer *w) {
 
 static void free_writer(struct shard_writer *w) {
   EVP_MD_CTX_free(w->digest);
-  struct bytes *all[] = {&w->block, &w->undigested, &w->dirs, &w->dir_offsets};
+  struct bytes *all[] = {&w->block, &w->undigested, &w->dirs};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
     free(all[i]->data);
   }
@@ -578,18 +587,11 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
 }
 
 int shard_writer_dir(struct shard_writer *w, const struct shard_dir *id, const char *path) {
-  uint64_t offset = w->dirs.size;
   size_t length = strlen(path);
   if (length >= SHARD_NAME_MAX) {
     return -ENAMETOOLONG;
   }
-  if (length > w->header.longest_dir) {
-    w->header.longest_dir = (uint32_t)length;
-  }
-  int rc = bytes_add(&w->dir_offsets, &offset, sizeof(offset));
-  if (rc == 0) {
-    rc = bytes_add(&w->dirs, id, sizeof(*id));
-  }
+  int rc = bytes_add(&w->dirs, id, sizeof(*id));
   w->header.directories++;
   return rc ? rc : bytes_add(&w->dirs, path, length + 1);
 }
@@ -674,48 +676,56 @@ static int end_table(struct shard_writer *w) {
   return rc;
 }
 
-static int compare_dirs(const void *pa, const void *pb, void *dirs) {
-  struct shard_dir a, b;
-  memcpy(&a, (const uint8_t *)dirs + *(const uint64_t *)pa, sizeof(a));
-  memcpy(&b, (const uint8_t *)dirs + *(const uint64_t *)pb, sizeof(b));
-  if (a.ino != b.ino) {
-    return a.ino < b.ino ? -1 : 1;
-  }
-  return (a.dev > b.dev) - (a.dev < b.dev);
-}
-
-/* Write the dirs section, and the directories' offsets in it, ordered by inode. */
+/* Write the dirs section. */
 static int put_dirs(struct shard_writer *w, const struct shard_writer_facts *facts) {
   struct bytes dirs = {0};
   int rc = bytes_add(&dirs, facts->source, strlen(facts->source) + 1);
-  if (rc == 0) {
-    rc = bytes_add(&dirs, facts->options, strlen(facts->options) + 1);
-  }
-  size_t before = dirs.size;
-  if (rc == 0) {
-    rc = bytes_add(&dirs, w->dirs.data, w->dirs.size);
-  }
-  if (rc == 0) {
-    rc = put_section(w, &w->header.dirs, &dirs);
-  }
-  uint64_t *offsets = (uint64_t *)w->dir_offsets.data;
-  size_t n = w->dir_offsets.size / sizeof(*offsets);
-  struct bytes by_inode = {0};
-  if (rc == 0 && n > 0) {
-    qsort_r(offsets, n, sizeof(*offsets), compare_dirs, w->dirs.data);
-  }
-  for (size_t i = 0; rc == 0 && i < n; i++) {
-    uint64_t offset = offsets[i] + before;
-    const uint8_t *dir = dirs.data + offset;
-    uint32_t crc = shard_crc32c(w->header.salt + (uint32_t)i, &offset, sizeof(offset));
-    size_t size = sizeof(struct shard_dir);
-    crc = shard_crc32c(crc, dir, size + strlen((const char *)dir + size) + 1);
-    rc = bytes_add(&by_inode, &offset, sizeof(offset));
-    rc = rc ? rc : bytes_add(&by_inode, &crc, sizeof(crc));
-  }
+  rc = rc ? rc : bytes_add(&dirs, facts->options, strlen(facts->options) + 1);
+  rc = rc ? rc : bytes_add(&dirs, w->dirs.data, w->dirs.size);
+  rc = rc ? rc : put_section(w, &w->header.dirs, &dirs);
   free(dirs.data);
-  rc = rc ? rc : put_section(w, &w->header.dirs_by_inode, &by_inode);
-  free(by_inode.data);
+  return rc;
+}
+
+/* ---- what the file system has made of it ---- */
+
+/* Whether an open file has the header, and what was written behind it. buffer: of BUFFER_SIZE. */
+static bool has_written(int fd, const struct shard_writer *w, uint8_t *buffer) {
+  struct shard_header header;
+  uint32_t sum = 0;
+  off_t at = sizeof(header);
+  ssize_t n = TEMP_FAILURE_RETRY(pread(fd, &header, sizeof(header), 0));
+  if (n != (ssize_t)sizeof(header) || memcmp(&header, &w->header, sizeof(header)) != 0) {
+    return false;
+  }
+  while ((n = TEMP_FAILURE_RETRY(pread(fd, buffer, BUFFER_SIZE, at))) > 0) {
+    sum = shard_crc32c(sum, buffer, (size_t)n);
+    at += n;
+  }
+  return n == 0 && at == w->written && sum == w->sum;
+}
+
+/* Some file systems that programs make do not keep what is written, and report no error: s3fs
+ * ignores a ftruncate(), others lose what close() is to send. 0 or -EBADMSG; others of open(2). */
+static int check_file(void *context, const char *file) {
+  struct shard_writer *w = context;
+  struct stat st;
+  int fd = open(file, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return -errno;
+  }
+  bool whole = fstat(fd, &st) == 0 && st.st_size == w->written && has_written(fd, w, w->buffer);
+  close(fd);
+  return whole ? 0 : -EBADMSG;
+}
+
+/* The file that has the name now is whole, be it another writer's. */
+static int check_name(const char *path) {
+  struct shard_listing *listing;
+  int rc = shard_listing_open(path, &listing);
+  if (rc == 0) {
+    shard_listing_close(listing);
+  }
   return rc;
 }
 
@@ -736,9 +746,6 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   h->dir_links = facts->dir_links;
   h->listed_sec = facts->listed.tv_sec;
   h->listed_nsec = facts->listed.tv_nsec;
-  if (h->directories > 0) {
-    shard_identity_boot(h->boot);
-  }
   unsigned digest_size = sizeof(h->digest);
   if (!EVP_DigestFinal_ex(w->digest, h->digest, &digest_size)) {
     rc = -EIO;
@@ -750,11 +757,12 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
   if (rc != 0) {
     goto fail;
   }
-  if (TEMP_FAILURE_RETRY(ftruncate(w->whole.fd, w->written)) != 0) {
-    rc = -errno;
-    goto fail;
+  if (w->reserved > w->written) {
+    /* Give back the space behind the end. The size is right already. */
+    (void)!ftruncate(w->whole.fd, w->written);
   }
-  rc = shard_whole_publish(&w->whole);
+  rc = shard_whole_publish_checked(&w->whole, check_file, w);
+  rc = rc ? rc : check_name(w->path);
   if (rc != 0) {
     goto fail;
   }

@@ -43,9 +43,10 @@ struct shard_writer_facts {
 };
 
 /*
- * Write tables and header, and let the file appear at its path. On failure an older file stays.
- * Frees w in any case. digest_hex (65 bytes) receives the digest; *bytes the file's size. 0 or a
- * negative errno.
+ * Write tables and header, read the file back, and let it appear at its path. On failure an older
+ * file stays, unless the file system damages what it renames. Frees w in any case. digest_hex (65
+ * bytes) receives the digest; *bytes the file's size. 0 or a negative errno; -EBADMSG: the file is
+ * not what was written.
  */
 int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,
                         char *digest_hex, uint64_t *bytes);

@@ -3,209 +3,131 @@
  * cache.c - how a call gets its listing:
  *
  *   set_up()   what is asked for
- *   named.h    what SHARD_LISTING names, if it is the one; else
- *   store.h    what this job has already, true or not; else what is current, and true; else
- *   make()     wait for the lock, look again, and make it; and pin it.
- *
- * Whoever has a listing mapped, or its versioned path, keeps exactly that listing.
+ *   join()     the job's listing, if it is there; else
+ *   make()     wait for the lock, look again, and make it.
  */
 #include "cache/cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/kernel.h"
-#include "cache/job.h"
-#include "cache/judge.h"
+#include "base/process.h"
+#include "cache/collect.h"
+#include "cache/given.h"
 #include "cache/lock.h"
 #include "cache/make.h"
-#include "cache/named.h"
-#include "cache/store.h"
+#include "cache/request.h"
+#include "cache/safe.h"
 #include "config/config.h"
 #include "config/launcher.h"
+#include "config/listings.h"
 #include "config/pattern.h"
 #include "libshard.h"
 #include "listing/listing.h"
 
-#define TICK_MS 20    /* a file's ctime may be so old when it is set */
-#define SKEW_MS 10000 /* between a server's clock and this host's */
-#define REWRITES 10   /* of a manifest while it is read */
+#define REWRITES 10 /* of a manifest while it is read */
 
 /* The remedy where hosts may differ. */
 #define GIVE_ONE                                                                                   \
   "make one listing for all by shardctl index before the job starts, and name it in SHARD_LISTING"
 
 static int no_memory(char *err, size_t size) {
-  shard_error_set(err, size, -ENOMEM, "out of memory");
-  return -ENOMEM;
+  return shard_error_set(err, size, -ENOMEM, "out of memory");
 }
 
-/* ---- what is asked for ---- */
+/* ---- what is asked for -------------------------------------------------- */
 
-/*
- * A rank that is alone has nobody to agree with: the programs of its batch script, one after the
- * other, have what is there when they begin. A bucket does not tell what is there, and
- * what SHARD_LISTING names is the user's choice.
- */
-static bool is_alone(const struct shard_request *r) {
-  struct shard_world world;
-  char ignored[300];
-  return r->kind == SHARD_REQUEST_DIRECTORY && !shard_config()->listing && !shard_config()->job &&
-         shard_world_get(&world, ignored, sizeof(ignored)) == 0 && world.size == 1;
+/* Lists for each rank or epoch cannot be what all ranks have. */
+static int refuse_own(const char *list, char *err, size_t size) {
+  bool own = shard_pattern_has(list, 'r') || shard_pattern_has(list, 'e') ||
+             shard_pattern_is_manifest(list);
+  return !own ? 0
+              : shard_error_set(err, size, -EINVAL,
+                                "SHARD_LISTING='%.300s' gives ranks lists of their own, which is "
+                                "for the shard view; here all ranks need one listing (shardctl "
+                                "index)",
+                                list);
+}
+
+/* What SHARD_LISTING has to do with it. */
+static int choose_kind(struct shard_request *r, const struct shard_cache_source *s, char *err,
+                       size_t size) {
+  r->own = s->list != NULL;
+  r->list = s->list ? s->list : shard_config()->listing;
+  r->kind = !r->list ? (s->url ? SHARD_REQUEST_BUCKET : SHARD_REQUEST_DIRECTORY)
+            : s->list && shard_pattern_is_manifest(s->list) ? SHARD_REQUEST_MANIFEST
+                                                            : SHARD_REQUEST_GIVEN;
+  return r->list && !r->own ? refuse_own(r->list, err, size) : 0;
+}
+
+/* The listing of a bucket's keys says that it is of the prefix, also where it is given. */
+static int set_origin(struct shard_request *r, const char *url, char *err, size_t size) {
+  size_t n = strlen(url);
+  const char *slash = n > 0 && url[n - 1] == '/' ? "" : "/"; /* a folder there */
+  if (n + strlen(slash) >= sizeof(r->origin)) {
+    return shard_error_set(err, size, -ENAMETOOLONG, "SHARD_DATASET='%.200s...' is too long", url);
+  }
+  sprintf(r->origin, "%s%s", url, slash);
+  return 0;
 }
 
 static int set_up(struct shard_request *r, const struct shard_cache_source *s, char *err,
                   size_t size) {
-  r->asked = shard_clock_real_ns();
+  struct shard_options options = {
+      .order = SHARD_ORDER_DIRECTORY, .hidden = true, .attributes = true};
   r->dir = s->dir;
   r->environment = s->environment;
+  r->alone = s->alone;
+  r->round = s->round;
+  r->since = s->since;
   if (s->dir && !realpath(s->dir, r->real)) {
     return shard_error_set(err, size, -errno, "cannot find directory '%.300s': %s", s->dir,
                            strerror(errno));
   }
-  int rc = 0;
-  struct shard_options options = {
-      .order = SHARD_ORDER_DIRECTORY, .hidden = true, .attributes = true};
-  if (s->list && shard_pattern_is_manifest(s->list)) {
-    r->kind = SHARD_REQUEST_MANIFEST;
-  } else if (s->options) {
+  int rc = choose_kind(r, s, err, size);
+  rc = rc == 0 && s->url && !s->list ? set_origin(r, s->url, err, size) : rc;
+  if (rc != 0) {
+    return rc;
+  }
+  if (r->kind != SHARD_REQUEST_MANIFEST && s->options) {
     options = *s->options;
-  } else {
+  } else if (r->kind != SHARD_REQUEST_MANIFEST) {
     rc = shard_options_parse(&options, s->words, err, size);
   }
   shard_options_format(&options, r->options_text, sizeof(r->options_text));
-  if (s->url && !s->list) {
-    size_t n = strlen(s->url);
-    const char *slash = n > 0 && s->url[n - 1] == '/' ? "" : "/"; /* a folder there */
-    r->kind = SHARD_REQUEST_BUCKET;
-    if (n + strlen(slash) >= sizeof(r->origin)) {
-      return shard_error_set(err, size, -ENAMETOOLONG, "SHARD_DATASET='%.200s...' is too long",
-                             s->url);
-    }
-    sprintf(r->origin, "%s%s", s->url, slash);
-  }
-  r->for_job = s->for_job && !is_alone(r);
-  r->round = s->round;
-  if (rc == 0 && s->anew) {
-    rc = shard_store_find_job(r, err, size);
-    r->since = r->pin && s->since > 0 ? s->since : r->asked;
-  }
   return rc;
 }
 
-/* Take the manifest's identity, once a later change is sure to change it. While it is written all
- * the time that is never: see check_unchanged(). */
-static int identify(struct shard_request *r, const char *manifest, char *err, size_t size) {
-  struct timespec now, seen = {0};
-  for (int k = 0; k < 50; k++) {
-    if (!realpath(manifest, r->origin) ||
-        shard_kernel_stat(AT_FDCWD, r->origin, &r->identity, 0) != 0) {
-      return shard_error_set(err, size, -errno,
-                             "SHARD_LISTING='%.300s': %s; make it with shardctl manifest", manifest,
-                             strerror(errno));
-    }
-    const struct timespec *at = &r->identity.st_ctim;
-    shard_clock_read(CLOCK_REALTIME, &now);
-    int64_t age = (now.tv_sec - at->tv_sec) * 1000 + (now.tv_nsec - at->tv_nsec) / 1000000;
-    /* Old by a server's clock, too; or seen for so long. */
-    if (age >= SKEW_MS || (k > 0 && shard_clock_same(seen, *at))) {
-      break;
-    }
-    seen = *at;
-    nanosleep(&(struct timespec){0, TICK_MS * 1000000L}, NULL);
-  }
-  return S_ISREG(r->identity.st_mode)
-             ? 0
-             : shard_error_set(err, size, -EINVAL, "SHARD_LISTING='%.300s' is not a regular file",
-                               manifest);
-}
+/* ---- what is said ------------------------------------------------------- */
 
-/* 0, or -EAGAIN if the manifest has changed since: *found, closed then, may be of a part of it. */
-static int check_unchanged(const struct shard_request *r, struct shard_found *found, char *err,
-                           size_t size) {
-  const struct stat *was = &r->identity;
-  struct stat st;
-  if (r->kind != SHARD_REQUEST_MANIFEST ||
-      (shard_kernel_stat(AT_FDCWD, r->origin, &st, 0) == 0 && st.st_ino == was->st_ino &&
-       st.st_size == was->st_size && shard_clock_same(st.st_mtim, was->st_mtim) &&
-       shard_clock_same(st.st_ctim, was->st_ctim))) {
-    return 0;
-  }
-  shard_listing_close(found->listing);
-  found->listing = NULL;
-  return shard_error_set(err, size, -EAGAIN,
-                         "SHARD_LISTING='%.300s' is being written; write it elsewhere, and rename "
-                         "it when it is complete",
-                         r->origin);
-}
-
-/* ---- making one ---- */
-
-/* Under the lock, and there is none. */
-static int make_one(const struct shard_request *r, struct shard_making *m,
-                    struct shard_found *found, char *err, size_t size) {
-  char *file = shard_store_file(r, SHARD_CACHE_NEW, (uint64_t)getpid());
-  int rc = file ? shard_make(r, m, file, err, size) : no_memory(err, size);
-  rc = rc ? rc : shard_store_install(r, file, found, err, size);
-  free(file);
-  return rc;
-}
-
-/* *first: pinned before others. */
-static int make(const struct shard_request *r, struct shard_found *found, bool *first, char *err,
-                size_t size) {
-  struct shard_making m = {.lock = -1};
-  int rc = shard_make_lock(r, &m.lock, &m.deadline, err, size);
-  rc = rc ? rc : shard_store_find(r, found, err, size); /* another process may have finished */
-  rc = rc == 0 ? make_one(r, &m, found, err, size) : rc;
-  /* That may be why it failed. */
-  int changed = rc == -ETIMEDOUT ? 0 : check_unchanged(r, found, err, size);
-  rc = changed ? changed : rc < 0 ? rc : 0;
-  if (rc == 0 && r->pin) {
-    rc = shard_store_pin(r, found, first, err, size);
-  }
-  shard_lock_release(m.lock);
-  return rc;
-}
-
-/* ---- what is said where ranks may have different ones ---- */
-
-/* A job keeps what it began with, and says so if that is not what is there now. */
-static void tell_of_change(const struct shard_request *r, const struct shard_found *found) {
-  if (shard_request_is_remote(r)) {
-    return;
-  }
-  if (strncmp(found->name, r->key, strlen(r->key)) != 0) {
-    shard_store_say_digest(r, found->listing,
-                           "has a manifest that was written anew since this job began; all ranks "
-                           "keep the first one");
-  } else if (!shard_judge_is_true(found->listing, r->real, false)) {
-    int64_t since;
-    char what[400] = "has changed since this job listed it; all ranks keep the listing";
-    if (shard_launcher_is_on_hosts(&since)) {
-      snprintf(what, sizeof(what),
-               "has changed since this job listed it on this host, whose ranks keep the listing; "
-               "other hosts may have another one: " GIVE_ONE);
-    }
-    shard_store_say_digest(r, found->listing, what);
-  }
+/* Warn: `what`, and the listing's digest. */
+static void say_digest(const struct shard_request *r, const struct shard_listing *l,
+                       const char *what) {
+  struct shard_listing_info info;
+  char text[1300];
+  shard_listing_info(l, &info);
+  snprintf(text, sizeof(text), "directory '%.300s' %.800s (%llu entries, digest %.16s)",
+           *r->real ? r->real : r->origin, what, (unsigned long long)info.entries, info.digest);
+  shard_log(SHARD_LOG_WARN, text);
 }
 
 /* When the newest directory of a listing was changed, ns since 1970. */
 static int64_t newest_change(const struct shard_listing *l) {
   int64_t newest = 0;
   const uint8_t *pos = NULL;
-  struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
-  while (shard_listing_dir(l, &pos, &d)) {
-    int64_t changed = d.id.ctime_sec * 1000000000LL + d.id.ctime_nsec;
+  const char *path;
+  struct shard_dir id;
+  while (shard_listing_dir(l, &pos, &id, &path)) {
+    int64_t changed = id.ctime_sec * 1000000000LL + id.ctime_nsec;
     newest = changed > newest ? changed : newest;
   }
   return newest;
@@ -214,13 +136,13 @@ static int64_t newest_change(const struct shard_listing *l) {
 /*
  * Each host of a job lists for itself. A directory that was changed after the job's start may have
  * been changed between two hosts' listings, and nothing tells one host what another one has: so it
- * is said. What was changed before is the same everywhere.
+ * is said, by who has made the host's. What was changed before is the same everywhere.
  */
-static void tell_of_hosts(const struct shard_request *r, const struct shard_found *found) {
+static void tell_of_hosts(const struct shard_request *r, const struct shard_listing *l) {
   int64_t since;
   char what[800], host[HOST_NAME_MAX + 1] = "";
-  if (r->kind != SHARD_REQUEST_DIRECTORY || !found->listing ||
-      !shard_launcher_is_on_hosts(&since) || newest_change(found->listing) <= since) {
+  if (r->kind != SHARD_REQUEST_DIRECTORY || r->alone || !shard_launcher_is_on_hosts(&since) ||
+      newest_change(l) <= since) {
     return;
   }
   gethostname(host, sizeof(host) - 1);
@@ -228,86 +150,177 @@ static void tell_of_hosts(const struct shard_request *r, const struct shard_foun
            "changed after this job had started on host '%.64s', and other hosts may have listed it "
            "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or " GIVE_ONE,
            host);
-  shard_store_say_digest(r, found->listing, what);
+  say_digest(r, l, what);
 }
 
-/* Where no job is known, which its first process on the host could speak for: rank 0 does, once. */
-static bool speaks_for_host(void) {
-  static atomic_flag spoken = ATOMIC_FLAG_INIT;
-  struct shard_world world;
-  char ignored[300];
-  return shard_world_get(&world, ignored, sizeof(ignored)) == 0 && world.local_rank <= 0 &&
-         !atomic_flag_test_and_set(&spoken);
+/* A name that is used again may be an earlier job's. */
+static void tell_of_age(const struct shard_request *r, const struct shard_listing *l) {
+  char what[500];
+  long long age = shard_clock_real_ns() / 1000000000 - l->header->listed_sec;
+  snprintf(what, sizeof(what),
+           "is served as SHARD_JOB='%.100s' listed it %lld s ago, and no process of that job has "
+           "it open: give a job that follows another name",
+           shard_config()->job, age);
+  say_digest(r, l, what);
 }
 
-/* ---- the way ---- */
+/* ---- finding ------------------------------------------------------------ */
 
-/* The listing from the cache, made if need be. compared: hosts need not be told of. */
-static int open_cached(struct shard_request *r, bool compared, struct shard_listing **out,
-                       char *err, size_t size) {
-  struct shard_found found = {.listing = NULL};
-  bool first = false;
-  int rc = shard_store_locate(r, err, size);
-  rc = rc ? rc : shard_store_find(r, &found, err, size);
-  if (rc == SHARD_STORE_PINNED) {
-    tell_of_change(r, &found);
-    rc = 0;
-  } else if (rc > 0) {
-    rc = check_unchanged(r, &found, err, size);
-    rc = rc == 0 && r->pin ? shard_store_pin(r, &found, &first, err, size) : rc;
-  } else if (rc == 0) {
-    rc = make(r, &found, &first, err, size);
+/* Open the job's listing. 1; 0: there is none, or it was begun too early, or is damaged; or a
+ * negative errno and a line. *first: no process has it. */
+static int join(const struct shard_request *r, struct shard_listing **out, bool *first, char *err,
+                size_t size) {
+  char why[200];
+  int fd = shard_lock_join(r->file, r->job.held, first, why, sizeof(why));
+  int rc = fd >= 0 ? shard_listing_map(fd, r->file, out) : fd;
+  if (rc == -ENOENT || rc == -EBADMSG || rc == -EPROTONOSUPPORT) {
+    return 0;
   }
-  if (rc == 0 && !compared && (r->pin ? first : speaks_for_host())) {
-    tell_of_hosts(r, &found);
+  if (rc != 0) {
+    return shard_error_set(err, size, rc,
+                           "cannot use '%.300s': %s; remove it, or set "
+                           "SHARD_CACHE_DIR",
+                           r->file, fd < 0 ? why : strerror(-rc));
   }
-  *out = found.listing;
+  const struct shard_header *h = (*out)->header;
+  int64_t listed = h->listed_sec * 1000000000LL + h->listed_nsec;
+  if (listed < r->since) {
+    shard_listing_close(*out);
+    *out = NULL;
+    return 0;
+  }
+  return 1;
+}
+
+/* ---- making ------------------------------------------------------------- */
+
+/* By shardctl, of a text. A text that is written meanwhile is read anew. */
+static int make_of_text(const struct shard_request *r, const struct shard_making *m,
+                        const char *file, char *err, size_t size) {
+  const char *suffix = shard_pattern_manifest_suffix(r->list);
+  bool object = shard_listings_is_object(r->list);
+  struct stat before, after;
+  char *text = NULL;
+  /* shardctl tells by the suffix how a text is packed. */
+  int n = object ? asprintf(&text, "%s%s", file, suffix) : asprintf(&text, "%s", r->list);
+  if (n < 0) {
+    return no_memory(err, size);
+  }
+  int rc = object ? shard_make_get(r, m, r->list, text, err, size) : 0;
+  bool same = false;
+  for (int tries = 0; rc == 0 && !same && tries < REWRITES; tries++) {
+    if (shard_kernel_stat(AT_FDCWD, text, &before, 0) != 0) {
+      rc = shard_error_set(err, size, -errno,
+                           "SHARD_LISTING='%.300s': %s; make it with shardctl manifest", r->list,
+                           strerror(errno));
+      break;
+    }
+    rc = shard_make_index(r, m, text, file, err, size);
+    same = shard_kernel_stat(AT_FDCWD, text, &after, 0) == 0 && after.st_ino == before.st_ino &&
+           after.st_size == before.st_size && shard_clock_same(after.st_mtim, before.st_mtim) &&
+           shard_clock_same(after.st_ctim, before.st_ctim);
+    rc = same ? rc : 0; /* that may be why it failed */
+  }
+  if (rc == 0 && !same) {
+    rc = shard_error_set(err, size, -EIO,
+                         "SHARD_LISTING='%.300s' is being written; write it elsewhere, and rename "
+                         "it when it is complete",
+                         r->list);
+  }
+  if (object) {
+    unlink(text);
+  }
+  free(text);
   return rc;
 }
 
-/* Let a message about a file of the cache name the object that it is. */
-static void name_object(const char *file, const char *url, char *err, size_t size) {
-  char *at = strstr(err, file), *tail = at ? strdup(at + strlen(file)) : NULL;
-  if (tail) {
-    snprintf(at, size - (size_t)(at - err), "%.300s%s", url, tail);
+/* Make `file`. */
+static int make_file(const struct shard_request *r, const struct shard_making *m, const char *file,
+                     char *err, size_t size) {
+  if (r->kind == SHARD_REQUEST_MANIFEST) {
+    return make_of_text(r, m, file, err, size);
   }
-  free(tail);
+  int rc = r->kind == SHARD_REQUEST_GIVEN ? shard_given_make(r, m, file, err, size) : 1;
+  if (rc > 0 && r->kind == SHARD_REQUEST_GIVEN) {
+    bool usual = rc == 2 && r->round > 0; /* the program's own call */
+    shard_log(usual ? SHARD_LOG_INFO : SHARD_LOG_WARN, err);
+  }
+  return rc > 0 ? shard_make_index(r, m, NULL, file, err, size) : rc;
 }
 
-static int open_manifest(struct shard_request *r, const char *manifest, struct shard_listing **out,
-                         char *err, size_t size) {
+/* Open a file that was made, hold it, and give it its name. */
+static int install(const struct shard_request *r, const char *file, struct shard_listing **out,
+                   char *err, size_t size) {
+  bool first;
+  char ignored[1];
+  int fd = chmod(file, S_IRUSR | S_IWUSR) != 0
+               ? -errno
+               : shard_lock_join(file, false, &first, ignored, sizeof(ignored));
+  int rc = fd >= 0 ? shard_listing_map(fd, r->file, out) : fd;
+  if (rc == 0 && rename(file, r->file) != 0) {
+    rc = -errno;
+    shard_listing_close(*out);
+    *out = NULL;
+  }
+  return rc == 0 ? 0
+                 : shard_error_set(err, size, rc,
+                                   "shardctl left no usable listing in '%.300s': %s; leave the "
+                                   "folder alone, or set SHARD_CACHE_DIR",
+                                   file, shard_listing_strerror(rc));
+}
+
+/* Under the lock, and there is none. */
+static int make_one(const struct shard_request *r, const struct shard_making *m,
+                    struct shard_listing **out, char *err, size_t size) {
   char *file = malloc(PATH_MAX);
   if (!file) {
     return no_memory(err, size);
   }
-  int got = shard_named_get(r, manifest, file, err, size), rc = got ? got : -EAGAIN;
-  for (int tries = 0; tries < REWRITES && rc == -EAGAIN; tries++) {
-    rc = identify(r, file, err, size);
-    rc = rc == 0 ? open_cached(r, false, out, err, size) : rc;
-  }
-  if (got == 0 && rc != 0) {
-    name_object(file, manifest, err, size);
+  shard_request_path(r, SHARD_CACHE_NEW, (uint64_t)getpid(), file);
+  int rc = make_file(r, m, file, err, size);
+  rc = rc ? rc : install(r, file, out, err, size);
+  if (rc != 0) {
+    unlink(file);
   }
   free(file);
-  return rc == -EAGAIN ? -EIO : rc;
+  return rc;
 }
+
+/* 1: made; 0: another process has made it meanwhile; or a negative errno and a line. */
+static int make(const struct shard_request *r, struct shard_listing **out, char *err, size_t size) {
+  struct shard_making m = {.lock = -1};
+  bool first;
+  char *lock = malloc(PATH_MAX);
+  int rc = lock ? shard_make_lock(r, &m.lock, &m.deadline, err, size) : no_memory(err, size);
+  int found = rc == 0 ? join(r, out, &first, err, size) : rc;
+  rc = found == 0 ? make_one(r, &m, out, err, size) : found < 0 ? found : 0;
+  if (m.lock >= 0) {
+    shard_request_path(r, SHARD_CACHE_LOCK, 0, lock);
+    shard_lock_release(m.lock, lock);
+  }
+  free(lock);
+  if (rc == 0 && found == 0) {
+    const struct shard_collect rules = {.older_than = -1};
+    shard_collect(r->cache, &rules);
+  }
+  return rc ? rc : found == 0;
+}
+
+/* ---- the way ------------------------------------------------------------ */
 
 static int open_listing(struct shard_request *r, const struct shard_cache_source *s,
                         struct shard_listing **out, char *err, size_t size) {
-  const char *named = s->list ? s->list : shard_config()->listing;
-  /* An object is got once for a job. */
-  int rc = named && strstr(named, "://") ? shard_store_find_job(r, err, size) : 0;
-  if (rc != 0) {
-    return rc;
+  bool first = false;
+  int rc = shard_request_locate(r, err, size);
+  int found = rc == 0 ? join(r, out, &first, err, size) : rc;
+  if (found > 0 && first && shard_config()->job) {
+    tell_of_age(r, *out);
   }
-  if (r->kind == SHARD_REQUEST_MANIFEST) {
-    return open_manifest(r, s->list, out, err, size);
+  int made = found == 0 ? make(r, out, err, size) : 0;
+  if (made > 0 && !s->compared) {
+    tell_of_hosts(r, *out);
   }
-  if (s->list) {
-    return shard_named_open_own(r, s->list, out, err, size);
-  }
-  rc = shard_config()->listing ? shard_named_open(r, out, err, size) : 0;
-  return rc == 0 ? open_cached(r, s->compared, out, err, size) : rc < 0 ? rc : 0;
+  return found < 0 ? found : made < 0 ? made : 0;
 }
 
 int shard_cache_open(const struct shard_cache_source *s, struct shard_listing **out, char *err,
@@ -315,17 +328,82 @@ int shard_cache_open(const struct shard_cache_source *s, struct shard_listing **
   int saved = errno;
   struct shard_request *r = calloc(1, sizeof(*r));
   int rc = r ? set_up(r, s, err, size) : no_memory(err, size);
+  *out = NULL;
   rc = rc ? rc : open_listing(r, s, out, err, size);
   free(r);
   errno = saved;
   return rc;
 }
 
+/* ---- a program's own calls ---------------------------------------------- */
+
+static int64_t loaded; /* ns since 1970 */
+static pid_t loaded_by;
+
+void shard_cache_init(void) {
+  loaded = shard_clock_real_ns();
+  loaded_by = getpid();
+}
+
+/*
+ * The time before which the processes of a program have asked for nothing: its start, or, of a
+ * process that was forked later, its own. The ranks of an MPI job have met since then.
+ */
+static int64_t find_beginning(void) {
+  struct shard_process self;
+  return getpid() == loaded_by                             ? loaded
+         : shard_process_read(shard_process_self(), &self) ? shard_process_started(self.start)
+                                                           : shard_clock_real_ns();
+}
+
+/* What this process has asked for, and how often. Nothing is ever freed. */
+struct asked {
+  struct asked *next;
+  _Atomic uint64_t count;
+  char text[];
+};
+static _Atomic(struct asked *) asked;
+
+static struct asked *find_asked(const char *text, struct asked *from, const struct asked *to) {
+  while (from != to && strcmp(from->text, text) != 0) {
+    from = from->next;
+  }
+  return from == to ? NULL : from;
+}
+
+/* How often this process has asked for a directory with these options; each time is a round. 0: no
+ * memory. */
+static uint64_t count_round(const char *dir, const char *options) {
+  struct asked *made = malloc(sizeof(*made) + strlen(dir) + strlen(options) + 2);
+  if (!made) {
+    return 0;
+  }
+  made->count = 0;
+  made->next = atomic_load(&asked);
+  sprintf(made->text, "%s\n%s", dir, options);
+  struct asked *own = find_asked(made->text, made->next, NULL);
+  while (!own) {
+    const struct asked *before = made->next;
+    if (atomic_compare_exchange_strong(&asked, &made->next, made)) {
+      return atomic_fetch_add(&made->count, 1) + 1;
+    }
+    own = find_asked(made->text, made->next, before); /* another thread's */
+  }
+  free(made);
+  return atomic_fetch_add(&own->count, 1) + 1;
+}
+
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
                        size_t size) {
+  bool shares = shard_config()->view == SHARD_VIEW_SHARD;
+  uint64_t round = count_round(dir, options);
   /* DLIO's ranks compare what they have, unless each is a world of its own. */
-  const struct shard_cache_source source = {
-      .dir = dir, .words = options, .compared = shard_config()->view != SHARD_VIEW_SHARD};
+  const struct shard_cache_source source = {.dir = dir,
+                                            .words = options,
+                                            .alone = round == 0,
+                                            .round = round,
+                                            .since = shares ? 0 : find_beginning(),
+                                            .compared = !shares};
   return shard_cache_open(&source, out, err, size);
 }
 
@@ -335,9 +413,8 @@ int shard_dataset_open_s3(const char *url, const char *options, const char *cons
   const struct shard_cache_source source = {.url = url,
                                             .words = options,
                                             .environment = environment,
-                                            .for_job = round > 0,
+                                            .alone = round == 0,
                                             .round = round,
-                                            .anew = true,
                                             .since = since};
   return shard_cache_open(&source, out, err, size);
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cache.h - listings for the ranks of a job: found in the node's cache, checked, or built by one
- * process while the others wait.
+ * cache.h - the job's listing: one for all processes of a job on this host.
  *
- *   cache.c     the way of a call
- *   store.h     what identifies a listing, and where it lies: find, put, pin
- *   judge.h     is it the one, and true?
- *   make.h      who makes it: the lock, and shardctl at work
- *   named.h     what SHARD_LISTING names
- *   filenames.h, cachedir.h, lock.h, safe.h   files of the cache
+ * The first process of the job that needs a listing has shardctl make it, and the others wait. It
+ * is never judged again: the next job has its own. What SHARD_LISTING names is checked once for a
+ * job, and copied.
+ *
+ *   cache.c      the way of a call
+ *   request.h    which listing is asked for, and its KEY
+ *   job.h        which job this is
+ *   lock.h       who makes a listing, and who has one
+ *   make.h       shardctl at work
+ *   given.h      what SHARD_LISTING names
+ *   collect.h    what is removed, and when
+ *   filenames.h, cachedir.h, safe.h   files of the cache
  *
  * All functions return 0, or a negative errno and one line for people in err[size] that names the
  * path or variable at fault and the remedy. Thread-safe; errno is left alone. They may start a
@@ -28,11 +33,9 @@ struct shard_options;
  *
  *   a directory   dir: as shard_dataset_open()
  *   a bucket      url: the keys below s3://bucket/prefix are the names; dir: the directory that
- *                 stands for it, or NULL. A bucket does not tell that it has changed: each job
- *                 lists it anew
+ *                 stands for the prefix, or NULL
  *   a manifest    dir, list: the names of a text with a name a line that lie below dir, in its own
- *                 order within each directory, those that come twice too. Its listing is made when
- *                 it is first used on a node
+ *                 order within each directory, those that come twice too
  *   a listing     dir, list: one of this rank's or epoch's own; it is used as it is
  */
 struct shard_cache_source {
@@ -41,15 +44,14 @@ struct shard_cache_source {
   const struct shard_options *options; /* NULL: `words` tells; a manifest has none of its own */
   const char *words;                   /* the options of shard_dataset_open() */
   const char *const *environment;      /* for shardctl, see shard_dataset_open_s3(); or NULL */
-  /* All processes of the job on this node have one listing, the first that any of them had, though
-   * the directory changes meanwhile (then a warning tells the digest). Not set, or no job is known:
-   * the listing as it is now. */
-  bool for_job;
-  uint64_t round; /* not 0: processes that pass the same get one (shard_dataset_open_s3()) */
-  bool anew;      /* the listing must be begun at `since` or later; 0, or no job is known: now */
-  int64_t since;
-  bool compared; /* the caller sees to it that all hosts have the same */
+  bool alone;                          /* this call's own: no other process has it */
+  uint64_t round; /* not 0: of the job's processes, those that pass the same have one listing */
+  int64_t since;  /* not 0: made anew, if it was begun before (ns since 1970) */
+  bool compared;  /* the caller sees to it that all hosts have the same */
 };
 
 int shard_cache_open(const struct shard_cache_source *source, struct shard_listing **out, char *err,
                      size_t size);
+
+/* When the library is loaded: the time before which this program has asked for nothing. */
+void shard_cache_init(void);

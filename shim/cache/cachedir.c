@@ -6,23 +6,39 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/kernel.h"
+#include "base/process.h"
 #include "config/config.h"
 
 #define OTHERS_WRITE (S_IWGRP | S_IWOTH)
+#define REMEDY "set SHARD_CACHE_DIR to a directory of your own"
 
-/* Where all users may make files, and nobody may touch another's: /dev/shm, /tmp. */
-static bool is_common(const struct stat *st) {
-  return S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && (st->st_mode & OTHERS_WRITE) &&
-         (st->st_uid == 0 || st->st_uid == shard_kernel_user());
+/*
+ * Whether a file belongs to the overflow user of a user namespace: to some user outside, such as
+ * the root of the host that owns /tmp. Outside of user namespaces this is a user like others.
+ */
+static bool is_of_overflow_user(const struct stat *st) {
+  size_t size;
+  char *number = shard_file_read("/proc/sys/kernel/overflowuid", &size);
+  bool overflow = number && size > 0 && strtoul(number, NULL, 10) == st->st_uid;
+  free(number);
+  return overflow && shard_process_in_user_namespace();
 }
 
-/* A folder of this user's in a common one, "/dev/shm" for the default. */
+/* Where all users may make files, and nobody may touch another's: /tmp, /dev/shm. */
+static bool is_common(const struct stat *st) {
+  return S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && (st->st_mode & OTHERS_WRITE) &&
+         (st->st_uid == 0 || st->st_uid == shard_kernel_user() || is_of_overflow_user(st));
+}
+
+/* Print the path of this user's folder in a common one. */
 static size_t print_own(const char *common, char *buf, size_t size) {
   size_t n = strlen(common);
   const char *slash = n > 0 && common[n - 1] == '/' ? "" : "/";
@@ -42,62 +58,106 @@ static int judge(const char *dir, bool own, char *err, size_t size) {
                : -errno;
   bool foreign_link = rc == 0 && link.st_uid != shard_kernel_user() && link.st_uid != 0;
   if (rc != 0) {
-    return shard_error_set(err, size, rc,
-                           "cannot use the cache directory '%.300s': %s; set SHARD_CACHE_DIR", dir,
-                           strerror(-rc));
+    return shard_error_set(err, size, rc, "cannot use the cache directory '%.300s': %s; " REMEDY,
+                           dir, strerror(-rc));
   }
   st = own || foreign_link ? link : st;
   if (!foreign_link && !S_ISDIR(st.st_mode)) {
     return shard_error_set(err, size, -ENOTDIR,
-                           "the cache directory '%.300s' is not a directory; set SHARD_CACHE_DIR",
-                           dir);
+                           "the cache directory '%.300s' is not a directory; " REMEDY, dir);
   }
   if (st.st_uid != shard_kernel_user() && (own || st.st_uid != 0)) {
-    return shard_error_set(err, size, -EPERM,
-                           "the cache directory '%.300s' belongs to another user (uid %lu); set "
-                           "SHARD_CACHE_DIR to a directory of your own",
-                           dir, (unsigned long)st.st_uid);
+    return shard_error_set(
+        err, size, -EPERM,
+        "the cache directory '%.300s' belongs to another user (uid %lu); " REMEDY, dir,
+        (unsigned long)st.st_uid);
   }
   if (own && (st.st_mode & 077)) {
     return shard_error_set(err, size, -EPERM,
-                           "the cache directory '%.300s' is open to others; chmod 700 it", dir);
+                           "the cache directory '%.300s' is open to others; chmod 700 the "
+                           "directory, or " REMEDY,
+                           dir);
   }
   if (st.st_mode & OTHERS_WRITE) {
     return shard_error_set(err, size, -EPERM,
                            "others may write to the cache directory '%.300s' (mode %04o); chmod "
-                           "go-w it, or set SHARD_CACHE_DIR to a directory of your own",
+                           "go-w the directory, or " REMEDY,
                            dir, (unsigned)(st.st_mode & 07777));
   }
   return 0;
 }
 
-ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t errsize) {
-  int saved = errno, rc = 0;
-  char *set = NULL; /* without slashes at its end, which would follow a link */
-  if (shard_config()->cache_dir) {
-    size_t n = strlen(shard_config()->cache_dir);
-    set = strdupa(shard_config()->cache_dir);
-    while (n > 1 && set[n - 1] == '/') {
-      set[--n] = 0;
-    }
-  }
+/* Create the directory if it is not there. 0 or a negative errno. */
+static int create(const char *dir) { return mkdir(dir, 0700) == 0 || errno == EEXIST ? 0 : -errno; }
+
+/* ---- the default ---- */
+
+/* Why the folder of this user cannot be made in a common one: a negative errno; 0: it can be, or is
+ * there. A folder that is there is no cache on a file system that is read-only now. */
+static int cannot_make(const char *common, const char *dir, bool make) {
   struct stat st;
-  bool own = !set || (shard_kernel_stat(AT_FDCWD, set, &st, 0) == 0 && is_common(&st));
-  size_t length =
-      own ? print_own(set ? set : "/dev/shm", buf, size) : (size_t)snprintf(buf, size, "%s", set);
-  if (length >= size) {
+  bool there = shard_kernel_stat(AT_FDCWD, dir, &st, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!there && make) {
+    return create(dir);
+  }
+  int rc = faccessat(AT_FDCWD, there ? dir : common, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : -errno;
+  return there && rc != -EROFS ? 0 : rc;
+}
+
+/* The folder in /tmp, or in /dev/shm. Returns the length of the path, or a negative errno and a
+ * line. */
+static ssize_t find_default(bool make, char *buf, size_t size, char *err, size_t errsize) {
+  size_t length = print_own("/tmp", buf, size);
+  int first = length < size ? cannot_make("/tmp", buf, make) : 0, rc = first;
+  /* /dev/shm is often small, and logind may empty it while a job runs (RemoveIPC). */
+  if (first == -EROFS || first == -EACCES || first == -ENOENT) {
+    length = print_own("/dev/shm", buf, size);
+    rc = length < size && make ? create(buf) : 0;
+  }
+  if (length >= size || rc == 0) {
+    return (ssize_t)length;
+  }
+  bool second = strncmp(buf, "/tmp/", 5) != 0;
+  return shard_error_set(
+      err, errsize, rc, "cannot make the cache directory '%.300s': %s%s%s; " REMEDY, buf,
+      strerror(-rc), second ? "; nor one in /tmp: " : "", second ? strerror(-first) : "");
+}
+
+/* ---- SHARD_CACHE_DIR ---- */
+
+/* As find_default(). *own: the directory is libshard-UID in a common folder. */
+static ssize_t find_set(const char *variable, bool make, bool *own, char *buf, size_t size,
+                        char *err, size_t errsize) {
+  struct stat st;
+  char *set = strdupa(variable);
+  /* A slash at the end would follow a link. */
+  for (size_t n = strlen(set); n > 1 && set[n - 1] == '/'; n--) {
+    set[n - 1] = 0;
+  }
+  *own = shard_kernel_stat(AT_FDCWD, set, &st, 0) == 0 && is_common(&st);
+  size_t length = *own ? print_own(set, buf, size) : (size_t)snprintf(buf, size, "%s", set);
+  int rc = length < size && make ? create(buf) : 0;
+  return rc == 0 ? (ssize_t)length
+                 : shard_error_set(err, errsize, rc,
+                                   "cannot make the cache directory '%.300s': %s; " REMEDY, buf,
+                                   strerror(-rc));
+}
+
+ssize_t shard_cachedir_find(bool make, char *buf, size_t size, char *err, size_t errsize) {
+  int saved = errno;
+  bool own = true;
+  const char *set = shard_config()->cache_dir;
+  ssize_t rc = set ? find_set(set, make, &own, buf, size, err, errsize)
+                   : find_default(make, buf, size, err, errsize);
+  if (rc >= (ssize_t)size) {
     rc = shard_error_set(err, errsize, -ENAMETOOLONG,
-                         "the path of the cache directory is too long; "
-                         "set SHARD_CACHE_DIR");
-  } else if (make && mkdir(buf, 0700) != 0 && errno != EEXIST) {
-    rc = shard_error_set(err, errsize, -errno,
-                         "cannot make the cache directory '%.300s': %s; set SHARD_CACHE_DIR", buf,
-                         strerror(errno));
-  } else {
-    rc = judge(buf, own, err, errsize);
+                         "the path of the cache directory, '%.300s', is too long; " REMEDY, buf);
+  } else if (rc >= 0) {
+    int judged = judge(buf, own, err, errsize);
+    rc = judged ? judged : rc;
   }
   errno = saved;
-  return rc ? rc : (ssize_t)length;
+  return rc;
 }
 
 ssize_t shard_cache_dir(char *buf, size_t size, char *err, size_t errsize) {

@@ -1,85 +1,50 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/filenames.h"
 
-#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define KEY_DIGITS ((size_t)SHARD_CACHE_KEY - 1)
-#define ID_DIGITS ((size_t)16)
 
-enum number { NONE, ID, PID };
-
-/* A name is KEY, `begin`, a number, `end`; of the last two, and their lock, perm-KEY. */
-static const struct form {
-  const char *begin;
-  const char *end; /* NULL: anything may follow; "." : a dot and more */
-  enum shard_cache_kind kind;
-  enum number number;
-} forms[] = {
-    {".lock", "", SHARD_CACHE_LOCK, NONE},
-    {".new.", NULL, SHARD_CACHE_NEW, PID},
-    {"-", ".listing", SHARD_CACHE_LISTING, ID},
-    {".current", "", SHARD_CACHE_CURRENT, NONE},
-    {".current.new.", "", SHARD_CACHE_CURRENT_NEW, PID},
-    {".job-", "", SHARD_CACHE_JOB, ID},
-    {".got-", ".", SHARD_CACHE_OBJECT, ID},
-    {".perm", "", SHARD_CACHE_PERMUTATION, NONE},
-    {".perm.tmp.", "", SHARD_CACHE_PERMUTATION_NEW, PID},
-};
-
-size_t shard_cache_name_print(enum shard_cache_kind kind, const char *key, uint64_t number,
-                              char name[SHARD_CACHE_NAME]) {
-  const struct form *f = forms;
-  while (f->kind != kind) {
-    f++;
+void shard_cache_name_print(enum shard_cache_kind kind, const char *key, const char *owner,
+                            uint64_t pid, char name[SHARD_CACHE_NAME]) {
+  const char *form = kind == SHARD_CACHE_LISTING ? "%.32s.%s.listing"
+                     : kind == SHARD_CACHE_GIVEN ? "%.32s.given.listing"
+                     : kind == SHARD_CACHE_LOCK  ? "%.32s.lock"
+                     : kind == SHARD_CACHE_KEPT  ? "%.32s.perm"
+                                                 : "%.32s.new.";
+  int n = snprintf(name, SHARD_CACHE_NAME, form, key, owner);
+  if (kind == SHARD_CACHE_NEW) {
+    snprintf(name + n, SHARD_CACHE_NAME - (size_t)n, "%llu", (unsigned long long)pid);
   }
-  int n = f->number == NONE
-              ? snprintf(name, SHARD_CACHE_NAME, "%s%s", key, f->begin)
-              : snprintf(name, SHARD_CACHE_NAME, f->number == ID ? "%s%s%016llx%s" : "%s%s%llu%s",
-                         key, f->begin, (unsigned long long)number,
-                         kind == SHARD_CACHE_NEW               ? ".listing"
-                         : !f->end || strcmp(f->end, ".") == 0 ? ""
-                                                               : f->end);
-  return n < 0 ? 0 : (size_t)n;
 }
 
-/* Whether the rest of a name, behind its KEY, is of this form. *used: up to its end. */
-static bool has_form(const struct form *f, const char *rest, size_t *used) {
-  static const char digits[] = "0123456789abcdef";
-  size_t n = strlen(f->begin);
-  if (strncmp(rest, f->begin, n) != 0) {
-    return false;
+/* The owner of a listing, "OWNER.listing". Whether it is one, just as it is printed. */
+static bool parse_owner(const char *text, struct shard_cache_owner *owner) {
+  char again[SHARD_CACHE_NAME], *end;
+  *owner = (struct shard_cache_owner){.held = strcmp(text, "held.listing") == 0};
+  if (owner->held || strcmp(text, "named.listing") == 0) {
+    return true;
   }
-  size_t k = f->number == ID    ? strspn(rest + n, digits)
-             : f->number == PID ? strspn(rest + n, "0123456789")
-                                : 0;
-  k = f->number == ID && k > ID_DIGITS ? ID_DIGITS : k;
-  if ((f->number == ID && k < ID_DIGITS) || (f->number == PID && k == 0)) {
-    return false;
-  }
-  *used = n + k;
-  const char *tail = rest + n + k;
-  return !f->end || (strcmp(f->end, ".") == 0 ? tail[0] == '.' : strcmp(tail, f->end) == 0);
+  owner->pid = strtol(text, &end, 10);
+  owner->start = *end == '-' ? strtoull(end + 1, &end, 10) : 0;
+  owner->space = *end == '-' ? strtoull(end + 1, &end, 10) : 0;
+  snprintf(again, sizeof(again), "%ld-%llu-%llu.listing", owner->pid, owner->start, owner->space);
+  return owner->pid > 0 && strcmp(text, again) == 0;
 }
 
-enum shard_cache_kind shard_cache_name_parse(const char *name, size_t *group, size_t *base) {
-  bool permutation = strncmp(name, SHARD_CACHE_PERM, strlen(SHARD_CACHE_PERM)) == 0;
-  size_t begin = permutation ? strlen(SHARD_CACHE_PERM) : 0, used = 0;
-  if (strspn(name + begin, "0123456789abcdef") < KEY_DIGITS) {
+enum shard_cache_kind shard_cache_name_parse(const char *name, struct shard_cache_owner *owner) {
+  struct shard_cache_owner ignored;
+  if (strspn(name, "0123456789abcdef") != KEY_DIGITS || name[KEY_DIGITS] != '.') {
     return SHARD_CACHE_FOREIGN;
   }
-  for (const struct form *f = forms; f < forms + sizeof(forms) / sizeof(forms[0]); f++) {
-    bool fits = f->kind == SHARD_CACHE_LOCK || (f->kind >= SHARD_CACHE_PERMUTATION) == permutation;
-    if (fits && has_form(f, name + begin + KEY_DIGITS, &used)) {
-      if (group) {
-        *group = begin + KEY_DIGITS;
-      }
-      if (base) {
-        *base = begin + KEY_DIGITS + used;
-      }
-      return f->kind;
-    }
-  }
-  return SHARD_CACHE_FOREIGN;
+  const char *rest = name + KEY_DIGITS + 1;
+  size_t digits = strncmp(rest, "new.", 4) == 0 ? strspn(rest + 4, "0123456789") : 0;
+  return strcmp(rest, "lock") == 0                                          ? SHARD_CACHE_LOCK
+         : strcmp(rest, "perm") == 0                                        ? SHARD_CACHE_KEPT
+         : strcmp(rest, "given.listing") == 0                               ? SHARD_CACHE_GIVEN
+         : digits > 0 && (rest[4 + digits] == 0 || rest[4 + digits] == '.') ? SHARD_CACHE_NEW
+         : parse_owner(rest, owner ? owner : &ignored)                      ? SHARD_CACHE_LISTING
+                                                                            : SHARD_CACHE_FOREIGN;
 }

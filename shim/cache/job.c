@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/job.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,9 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +19,7 @@
 #include "base/process.h"
 #include "base/xxh64.h"
 #include "cache/cachedir.h"
+#include "cache/collect.h"
 #include "config/config.h"
 #include "listing/identity.h"
 
@@ -76,8 +73,8 @@ static char *make_path(const char *kind, const char *one, const char *two) {
 
 /* ---- what is old -------------------------------------------------------- */
 
-/* Remove a file of the folder that nobody needs: a number that nobody holds; of a day ago, a link
- * of a process that has ended, and a line. */
+/* Remove a file of the folder that nobody needs: of a day ago, a link of a process that has ended,
+ * and a line. */
 static void remove_old(int folder, const char *name) {
   struct stat st;
   struct shard_process process;
@@ -87,30 +84,20 @@ static void remove_old(int folder, const char *name) {
   bool old = st.st_ctim.tv_sec + DAY < shard_clock_real_ns() / 1000000000;
   long pid = strncmp(name, "link-", 5) == 0 ? strtol(name + 5, NULL, 10) : 0;
   bool lives = old && pid > 0 && shard_process_read(pid, &process);
-  int fd = S_ISREG(st.st_mode) ? shard_kernel_open(folder, name, O_RDWR | O_NOFOLLOW) : -1;
-  if ((S_ISLNK(st.st_mode) && old && !lives) || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)) {
+  if (S_ISLNK(st.st_mode) && old && !lives) {
     unlinkat(folder, name, 0);
   }
-  shard_file_close(fd);
+}
+
+static void remove_each(int folder, const char *name, void *context) {
+  (void)context;
+  remove_old(folder, name);
 }
 
 /* What is old in the folder of a file. */
 static void remove_all_old(char *path) {
-  char buf[1024] __attribute__((aligned(8)));
   *strrchr(path, '/') = 0;
-  int fd = shard_kernel_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
-  long n;
-  /* By the kernel: libc's calls are ours in a host, and not in shardctl. */
-  while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0) {
-    for (long at = 0; at < n;) {
-      const struct dirent64 *entry = (const struct dirent64 *)(buf + at);
-      at += entry->d_reclen;
-      if (entry->d_name[0] != '.') {
-        remove_old(fd, entry->d_name);
-      }
-    }
-  }
-  shard_file_close(fd);
+  shard_collect_each(path, remove_each, NULL);
 }
 
 /* ---- links -------------------------------------------------------------- */
@@ -224,63 +211,12 @@ static int find_job(const struct shard_launcher *found, struct shard_job *out) {
   return 1;
 }
 
-/* ---- held by a lock ----------------------------------------------------- */
-
-/* Hold the file: *number for as long as processes do. 1; 0: no file can be had; or a negative
- * errno. */
-static int hold_file(const char *path, uint64_t *number, bool *made) {
-  bool done = false;
-  int fd = -1;
-  for (int k = 0; k < 100 && !done; k++) {
-    shard_file_close(fd);
-    fd = shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW);
-    if (fd < 0 && errno == ENOENT) {
-      fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-      *made = true;
-    }
-    if (fd < 0) {
-      return shard_error_is_shortage(errno) ? -errno : 0;
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) { /* nobody is there */
-      if (getrandom(number, sizeof(*number), GRND_NONBLOCK) != sizeof(*number)) {
-        *number = (uint64_t)shard_clock_real_ns();
-      }
-      *number |= 1;
-      if (pwrite(fd, number, sizeof(*number), 0) != sizeof(*number)) {
-        break;
-      }
-    }
-    /* Another one may have been there between the two locks: what counts is what stands now. */
-    done = TEMP_FAILURE_RETRY(flock(fd, LOCK_SH)) == 0 &&
-           shard_kernel_has_name(fd, AT_FDCWD, path) &&
-           pread(fd, number, sizeof(*number), 0) == sizeof(*number);
-  }
-  /* The lock lasts as long as the mapping, which children inherit. */
-  done = done && mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED;
-  int rc = done ? 1 : errno == ENOSPC || errno == EDQUOT ? 0 : -errno;
-  shard_file_close(fd);
-  return rc;
-}
-
-/* The same of a job's file. */
-static int hold(const char *name, uint64_t *number) {
-  bool made = false;
-  char *path = make_path("held", name, "");
-  int rc = path ? hold_file(path, number, &made) : shard_error_is_shortage(errno) ? -errno : 0;
-  if (rc > 0 && made) {
-    remove_all_old(path);
-  }
-  free(path);
-  return rc;
-}
-
 /* ---- this process's ----------------------------------------------------- */
 
 /* What has been found, for a world of this size; children inherit it. */
 struct settled {
   char size[24];
   struct shard_job job;
-  _Atomic uint64_t number; /* of a held one; 0: it is not held yet */
 };
 static _Atomic(struct settled *) settled;
 
@@ -326,29 +262,43 @@ static struct shard_launcher *find_launcher(void) {
   return found;
 }
 
-/* The number of a held job, which is taken once. 1, 0 or a negative errno, as hold(). */
-static int have_number(struct settled *s) {
-  uint64_t number = atomic_load(&s->number);
-  int rc = number != 0 ? 1 : hold(s->job.name, &number);
-  if (rc > 0) {
-    atomic_store(&s->number, number);
+/* The job that is this process alone. 0 or a negative errno. */
+static int find_alone(struct shard_job *out) {
+  struct shard_launcher_process self = {.pid = shard_process_self()};
+  struct shard_process process;
+  if (self.pid > 0 && shard_process_read(self.pid, &process)) {
+    self.start = process.start;
   }
-  return rc;
+  self.pid = self.pid > 0 ? self.pid : getpid();
+  out->held = self.start == 0; /* the number may come again */
+  return identify(&self, out->name, sizeof(out->name));
 }
 
-int shard_job_get(char *buf, size_t size) {
-  int saved = errno, rc = -ENOMEM, n = -1;
-  struct shard_launcher *found = find_launcher();
-  struct settled *s = found ? settle(found, &rc) : NULL;
-  if (s && !s->job.held) {
-    n = snprintf(buf, size, "%s", s->job.name);
-  } else if (s && (rc = have_number(s)) > 0) {
-    n = snprintf(buf, size, "%s %llx", s->job.name, (unsigned long long)atomic_load(&s->number));
+int shard_job_get(bool alone, struct shard_job *out) {
+  int saved = errno, rc = -ENOMEM;
+  struct shard_launcher *found = alone ? NULL : find_launcher();
+  const struct settled *s = found ? settle(found, &rc) : NULL;
+  if (s) {
+    *out = s->job;
+  } else if (alone || (found && rc == 0)) {
+    rc = find_alone(out);
   }
-  rc = n < 0 ? rc : (size_t)n < size;
   free(found);
   errno = saved;
   return rc;
+}
+
+void shard_job_owner(const struct shard_job *job, char owner[SHARD_JOB_OWNER]) {
+  char *end;
+  long pid = strtol(job->name, &end, 10);
+  unsigned long long start = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
+  unsigned long long space = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
+  bool process = pid > 0 && *end == ':';
+  if (job->held || !process) {
+    strcpy(owner, job->held ? "held" : "named");
+  } else {
+    snprintf(owner, SHARD_JOB_OWNER, "%ld-%llu-%llu", pid, start, space);
+  }
 }
 
 uint64_t shard_job_number(void) {

@@ -7,11 +7,9 @@
  * torchrun's agent), and the launcher's marks; where the launcher numbers its jobs, the marks
  * alone.
  *
- * The folder "ranks" of the cache directory holds three kinds of small files. All names are hashes.
+ * The folder "ranks" of the cache directory holds two kinds of small files. All names are hashes.
  *   link-HASH    symbolic link, left by a process that has set its numbers itself, to its job: what
  *                the process starts finds the job there, as /proc does not show such numbers
- *   held-HASH    a number, for a job whose name may come again. Each process of the job holds a
- *                shared lock on the file, to its end; who finds nobody there writes a new number
  *   said-HASH    symbolic link: the job has printed this line
  * Who makes one of these removes what is old there.
  *
@@ -21,11 +19,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "config/launcher.h"
 
-#define SHARD_JOB_SIZE 1600                  /* bytes: less than a symbolic link can hold */
-#define SHARD_JOB_ROOM (SHARD_JOB_SIZE + 32) /* for shard_job_get() */
+#define SHARD_JOB_SIZE 1600 /* bytes: less than a symbolic link can hold */
+#define SHARD_JOB_OWNER 80  /* bytes */
 
 struct shard_job {
   char name[SHARD_JOB_SIZE];
@@ -36,12 +35,13 @@ struct shard_job {
 bool shard_job_find(const struct shard_launcher *found, struct shard_job *out);
 
 /*
- * Print the identity of this process's job into buf[size]: a text that all processes of the job on
- * this host share, and no other job has. Takes the lock of a job that is held. 1; 0: no launcher is
- * known, the cache directory cannot be written to, or the text does not fit; a negative errno:
- * there is no descriptor or memory left to tell.
+ * The job of this process; itself, if it is `alone` or no launcher is known. 0, or a negative
+ * errno: there is no descriptor or memory left to tell.
  */
-int shard_job_get(char *buf, size_t size);
+int shard_job_get(bool alone, struct shard_job *out);
+
+/* Print the OWNER of a job's files (filenames.h). */
+void shard_job_owner(const struct shard_job *job, char owner[SHARD_JOB_OWNER]);
 
 /* A hash of the identity of a job that is not held; 0: it is held, or not known. */
 uint64_t shard_job_number(void);

@@ -3,8 +3,8 @@
  * kept.c - what an adapter keeps in the node's cache, such as a permutation: bytes that one process
  * makes, and others map (libshard.h, shard_kept_...).
  *
- * perm-KEY.perm is a header of SHARD_KEPT_HEADER bytes, then the bytes; perm-KEY.lock is flock'ed
- * by the process that makes them.
+ * KEY.perm is a header of SHARD_KEPT_HEADER bytes, then the bytes; KEY.lock is flock'ed by the
+ * process that makes them. Each process that has them open holds a shared lock (lock.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,9 +49,8 @@ struct shard_kept {
 /* Print the path of a file of a KEY. */
 static void print_path(const char *cache, const char *key, enum shard_cache_kind kind,
                        char path[PATH_MAX]) {
-  char of[sizeof(SHARD_CACHE_PERM) + SHARD_CACHE_KEY], name[SHARD_CACHE_NAME];
-  snprintf(of, sizeof(of), SHARD_CACHE_PERM "%s", key);
-  shard_cache_name_print(kind, of, (uint64_t)getpid(), name);
+  char name[SHARD_CACHE_NAME];
+  shard_cache_name_print(kind, key, NULL, (uint64_t)getpid(), name);
   snprintf(path, PATH_MAX, "%s/%s", cache, name);
 }
 
@@ -72,9 +72,9 @@ static struct shard_kept *locate(const char *key, uint64_t size, int *rc, char *
     k->lock = k->fd = -1;
     k->size = size;
     memcpy(k->key, key, sizeof(k->key));
-    print_path(cache, key, SHARD_CACHE_PERMUTATION, k->file);
+    print_path(cache, key, SHARD_CACHE_KEPT, k->file);
     print_path(cache, key, SHARD_CACHE_LOCK, k->lock_file);
-    print_path(cache, key, SHARD_CACHE_PERMUTATION_NEW, k->temporary);
+    print_path(cache, key, SHARD_CACHE_NEW, k->temporary);
   }
   free(cache);
   if (*rc != 0) {
@@ -116,7 +116,9 @@ static int open_whole(const struct shard_kept *k) {
   struct header h, wanted;
   struct stat st;
   uint32_t crc;
-  int fd = shard_safe_read(k->file);
+  bool first;
+  char ignored[1];
+  int fd = shard_lock_join(k->file, false, &first, ignored, sizeof(ignored));
   if (fd < 0) {
     return fd;
   }
@@ -145,6 +147,7 @@ static int make(const struct shard_kept *k) {
     do {
       rc = -posix_fallocate(fd, 0, (off_t)(SHARD_KEPT_HEADER + k->size));
     } while (rc == -EINTR);
+    rc = rc == 0 && flock(fd, LOCK_SH) != 0 ? -errno : rc; /* as who opens it later */
   }
   if (rc != 0 && fd >= 0) {
     close(fd);
@@ -181,7 +184,7 @@ int shard_kept_begin(const char *key, uint64_t size, int *fd, struct shard_kept 
     }
   }
   if (k && !*making) {
-    shard_lock_release(k->lock);
+    shard_lock_release(k->lock, NULL);
     free(k);
   }
   errno = saved;
@@ -209,7 +212,7 @@ int shard_kept_end(struct shard_kept *k, int good, char *err, size_t errsize) {
   if (rc != 0) {
     shard_error_set(err, errsize, rc, "cannot write '%.300s': %s", k->file, strerror(-rc));
   }
-  shard_lock_release(k->lock);
+  shard_lock_release(k->lock, NULL);
   free(k);
   errno = saved;
   return rc;
@@ -236,7 +239,7 @@ void shard_kept_remove(const char *key) {
   struct shard_kept *k = locate(key, 0, &rc, ignored, sizeof(ignored));
   if (k) {
     unlink(k->file);
-    shard_lock_remove(k->lock_file);
+    shard_lock_remove(AT_FDCWD, k->lock_file);
   }
   free(k);
   errno = saved;

@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,9 +13,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/kernel.h"
 #include "cache/safe.h"
-#include "host/builder.h"
 
 #define TELL_MS 5000
 
@@ -32,7 +33,7 @@ static int open_lock(const char *file, bool *common, char *err, size_t size) {
     fchmod(fd, S_IRUSR | S_IWUSR);
   }
   if (fd >= 0) {
-    fd = shard_builder_move_fd(fd);
+    fd = shard_file_move_fd(fd);
     fd = fd < 0 ? shard_error_set(err, size, -errno, "%s", strerror(errno)) : fd;
     return fd;
   }
@@ -71,12 +72,12 @@ int shard_lock_take(const char *file, int64_t deadline,
         return 0;
       }
       renewed = true;
-      shard_lock_release(*lock);
+      shard_lock_release(*lock, NULL);
       *lock = -1;
       continue;
     }
     if (rc != 0) { /* the file that has the name now is another one */
-      shard_lock_release(*lock);
+      shard_lock_release(*lock, NULL);
       *lock = -1;
     }
     if (rc < 0) {
@@ -85,7 +86,7 @@ int shard_lock_take(const char *file, int64_t deadline,
     }
     int64_t now = shard_clock_ms();
     if (now >= deadline) {
-      shard_lock_release(*lock);
+      shard_lock_release(*lock, NULL);
       *lock = -1;
       return -ETIMEDOUT;
     }
@@ -100,20 +101,60 @@ int shard_lock_take(const char *file, int64_t deadline,
   }
 }
 
-void shard_lock_release(int lock) {
+void shard_lock_release(int lock, const char *remove) {
   if (lock >= 0) {
+    if (remove) {
+      unlink(remove);
+    }
     flock(lock, LOCK_UN); /* closing alone would not do: a child forked meanwhile has it open too */
     close(lock);
   }
 }
 
-void shard_lock_remove(const char *file) {
-  char ignored[1];
-  int fd = shard_safe_open(file, O_RDWR, 0, false, NULL, ignored, sizeof(ignored));
-  if (fd >= 0 && try(fd) > 0 && shard_kernel_has_name(fd, AT_FDCWD, file)) {
-    unlink(file);
+int shard_lock_join(const char *file, bool held, bool *first, char *why, size_t size) {
+  for (;;) {
+    /* An exclusive lock takes leave to write, where a server keeps it. */
+    int fd = shard_safe_open(file, O_RDWR, 0, false, NULL, why, size);
+    if (fd < 0) {
+      return fd;
+    }
+    int alone = try(fd), rc = alone < 0 ? alone : 0;
+    if (alone > 0 && held && shard_kernel_has_name(fd, AT_FDCWD, file)) {
+      rc = unlink(file) == 0 ? -ENOENT : -errno;
+    }
+    if (rc == 0 && TEMP_FAILURE_RETRY(flock(fd, LOCK_SH)) != 0) {
+      rc = -errno;
+    }
+    /* Between two locks it may have been removed. */
+    if (rc == 0 && shard_kernel_has_name(fd, AT_FDCWD, file)) {
+      *first = alone > 0;
+      return fd;
+    }
+    shard_lock_release(fd, NULL);
+    if (rc != 0) {
+      return shard_error_set(why, size, rc, "%s", strerror(-rc));
+    }
   }
-  if (fd >= 0) {
-    shard_lock_release(fd);
+}
+
+/* By the kernel's list, proc_locks(5): to take a lock, for a moment, would look as if a process had
+ * it. */
+bool shard_lock_is_held(const struct stat *st) {
+  size_t size;
+  char inode[32], *text = shard_file_read("/proc/locks", &size), *rest = text;
+  bool held = !text; /* not known */
+  snprintf(inode, sizeof(inode), ":%llu ", (unsigned long long)st->st_ino);
+  for (char *line; !held && (line = strsep(&rest, "\n"));) {
+    held = strstr(line, "FLOCK") && strstr(line, inode);
   }
+  free(text);
+  return held;
+}
+
+bool shard_lock_remove(int at, const char *name) {
+  int fd = shard_kernel_open(at, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  bool removed =
+      fd >= 0 && try(fd) > 0 && shard_kernel_has_name(fd, at, name) && unlinkat(at, name, 0) == 0;
+  shard_lock_release(fd, NULL);
+  return removed;
 }

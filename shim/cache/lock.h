@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock.h - a lock file of the cache: flock on it, until a deadline.
+ * lock.h - flock on files of the cache: who makes a listing, and who has one.
  *
- * The owner of the lock may remove the file, as the last thing that it does. A process that was
- * waiting then has the lock of a file without a name: it looks, and takes the lock of the file that
- * has the name now.
+ * Whoever has the exclusive lock of a file may remove the file. So a lock counts only while its
+ * file has its name; who gets the lock of another file looks again.
  *
  * Lock files are this user's alone (0600): whoever can open one, if only for reading, can lock it,
  * and hold up all who want it.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 /*
  * Take the lock of `file`, which is made if need be; `deadline` in ms of the monotonic clock. tell:
@@ -23,8 +24,20 @@ int shard_lock_take(const char *file, int64_t deadline,
                     void (*tell)(const void *context, int64_t left), const void *context, int *lock,
                     char *err, size_t size);
 
-/* Unlock, and close. -1: nothing. */
-void shard_lock_release(int lock);
+/* Unlock, and close. -1: nothing. remove: its file goes first, or NULL. */
+void shard_lock_release(int lock, const char *remove);
 
-/* Remove the file, if nobody has the lock. */
-void shard_lock_remove(const char *file);
+/*
+ * Open a file that is whole, with a shared lock, which lasts as long as the descriptor, its copies
+ * and its mappings. held: only if another process has such a lock; else the file is removed. *first
+ * tells whether none has. The descriptor; -ENOENT; or another negative errno, and why[size] says
+ * what is wrong with the file.
+ */
+int shard_lock_join(const char *file, bool held, bool *first, char *why, size_t size);
+
+/* Remove a file, by its name below directory `at`, unless a process has a lock of it. Whether it
+ * was removed. */
+bool shard_lock_remove(int at, const char *name);
+
+/* Whether a process seems to have a lock of a file, for people: it takes none. Allocates. */
+bool shard_lock_is_held(const struct stat *st);

@@ -2,6 +2,7 @@
 #include "cache/make.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,17 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/lock.h"
-#include "cache/store.h"
+#include "cache/request.h"
 #include "config/config.h"
 #include "host/builder.h"
 #include "libshard.h"
 
 /* For a shardctl whose bucket is silent to say why it was in vain. */
 #define GRACE_MS 5000
+/* What the kernel kills for. */
+#define OUT_OF_MEMORY                                                                              \
+  "; memory may have run out: set SHARD_BUILD_MEMORY lower (8M at least), or raise the job's "     \
+  "limit"
 
 /* ---- the lock ---- */
 
@@ -30,12 +35,13 @@ static void tell(const void *context, int64_t left) {
 
 int shard_make_lock(const struct shard_request *r, int *lock, int64_t *deadline, char *err,
                     size_t size) {
-  char *file = shard_store_file(r, SHARD_CACHE_LOCK, 0);
+  char *file = malloc(PATH_MAX); /* a host's thread may have a small stack */
   *lock = -1;
   *deadline = shard_clock_ms() + (int64_t)shard_config()->timeout * 1000;
   if (!file) {
     return shard_error_set(err, size, -ENOMEM, "out of memory");
   }
+  shard_request_path(r, SHARD_CACHE_LOCK, 0, file);
   int rc = shard_lock_take(file, *deadline, tell, r, lock, err, size);
   free(file);
   if (rc == -ETIMEDOUT) {
@@ -50,44 +56,30 @@ int shard_make_lock(const struct shard_request *r, int *lock, int64_t *deadline,
 
 /* ---- shardctl ---- */
 
-/* What shardctl is called with. */
-static void set_arguments(const struct shard_request *r, const char *file,
-                          const char *arguments[16]) {
-  bool object = r->kind == SHARD_REQUEST_OBJECT;
-  size_t n = 0;
-  arguments[n++] = object ? "get" : "index";
-  arguments[n++] = *r->origin ? r->origin : r->real;
-  arguments[n++] = "-o";
-  arguments[n++] = file;
-  if (!object) {
-    arguments[n++] = "--options";
-    arguments[n++] = r->options_text;
-    arguments[n++] = "--quiet";
-  }
-  if (r->kind == SHARD_REQUEST_MANIFEST) {
-    arguments[n++] = "--root";
-    arguments[n++] = r->real;
-  }
-  arguments[n] = NULL;
-}
+/* What shardctl is to do. */
+struct work {
+  const struct shard_request *request;
+  const struct shard_making *making;
+  const char *source, *file;
+  bool remote;
+  const char *arguments[16];
+};
 
 /* -EIO, and what shardctl has said last. */
-static int fail(const struct shard_request *r, const struct shard_builder *b, char *err,
-                size_t size) {
+static int fail(const struct work *w, const struct shard_builder *b, char *err, size_t size) {
   const char *last = shard_builder_last_line(b), *words = last[0] ? last : "shardctl failed";
-  const char *source = shard_request_source(r);
-  bool named = strstr(words, source);
-  bool full = strstr(words, SHARD_BUILDER_NO_SPACE) && !strstr(words, "SHARD_LISTING='");
+  bool named = strstr(words, w->source);
+  bool full = strstr(words, SHARD_BUILDER_NO_SPACE);
   return shard_error_set(err, size, -EIO, "%s%s%.300s%s", words, named ? "" : " while it listed ",
-                         named ? "" : source,
+                         named ? "" : w->source,
                          full ? "; set SHARD_CACHE_DIR to a directory with room" : "");
 }
 
 /* One shardctl, killed at the deadline. */
-static int run_once(const struct shard_request *r, int lock, struct shard_builder *b,
-                    const char *const *arguments, int64_t deadline, char *err, size_t size) {
-  const char *source = shard_request_source(r);
-  int rc = shard_builder_start(b, arguments, r->environment, lock, err, size);
+static int run_once(const struct work *w, struct shard_builder *b, int64_t deadline, char *err,
+                    size_t size) {
+  int rc =
+      shard_builder_start(b, w->arguments, w->request->environment, w->making->lock, err, size);
   if (rc != 0) {
     return rc;
   }
@@ -96,57 +88,74 @@ static int run_once(const struct shard_request *r, int lock, struct shard_builde
     rc = shard_error_set(err, size, -ETIMEDOUT,
                          "listing '%.300s' took more than %u s; raise SHARD_TIMEOUT, or build it "
                          "beforehand (shardctl index) and set SHARD_LISTING",
-                         source, shard_config()->timeout);
+                         w->source, shard_config()->timeout);
     break;
   case SHARD_BUILDER_KILLED:
     rc = shard_error_set(err, size, -EIO,
-                         "shardctl was killed by signal %d while it listed '%.300s'", b->signal,
-                         source);
+                         "shardctl was killed by signal %d while it listed '%.300s'%s", b->signal,
+                         w->source, b->signal == SIGKILL ? OUT_OF_MEMORY : "");
     break;
   case SHARD_BUILDER_FAILED:
-    rc = fail(r, b, err, size);
+    rc = fail(w, b, err, size);
     break;
   case SHARD_BUILDER_DONE:
     break;
   }
   if (rc != 0) {
-    shard_store_remove_leftovers(r);
+    unlink(w->file);
   }
   return rc;
 }
 
-static int run(const struct shard_request *r, const struct shard_making *m, struct shard_builder *b,
-               const char *file, char *err, size_t size) {
-  const char *arguments[16];
-  char text[400];
-  set_arguments(r, file, arguments);
-  snprintf(text, sizeof(text), "%s '%.300s'",
-           r->kind == SHARD_REQUEST_OBJECT ? "fetching" : "listing", shard_request_source(r));
-  shard_log(SHARD_LOG_INFO, text);
-  bool grace = shard_request_is_remote(r);
-  int64_t deadline = m->deadline + (grace ? GRACE_MS : 0);
+static int run(const struct work *w, struct shard_builder *b, char *err, size_t size) {
+  int64_t deadline = w->making->deadline + (w->remote ? GRACE_MS : 0);
   int rc = 0;
   /* One that is killed gets a successor: this rank waits like the others. One that cannot use what
    * the program's LD_LIBRARY_PATH leads to gets the system's libraries. */
   bool again = true;
   for (int tries = 0; again; tries++) {
-    shard_store_remove_leftovers(r);
-    rc = run_once(r, m->lock, b, arguments, deadline, err, size);
+    unlink(w->file); /* of a dead process of this number: the lock is ours */
+    rc = run_once(w, b, deadline, err, size);
     bool lacks = rc == -EIO && getenv("LD_LIBRARY_PATH") && shard_builder_lacks_libraries(b);
     again = tries == 0 && rc != 0 && (b->signal || lacks);
     b->own = lacks;
   }
   /* A host that reaps all its children learns of a failure by the file alone. */
-  if (rc == 0 && b->words[0] && access(file, F_OK) != 0) {
-    rc = fail(r, b, err, size);
+  if (rc == 0 && access(w->file, F_OK) != 0) {
+    rc = fail(w, b, err, size);
   }
-  return rc == -EIO && grace && shard_clock_ms() >= m->deadline ? -ETIMEDOUT : rc;
+  return rc == -EIO && w->remote && shard_clock_ms() >= w->making->deadline ? -ETIMEDOUT : rc;
 }
 
-int shard_make(const struct shard_request *r, const struct shard_making *m, const char *file,
-               char *err, size_t size) {
+static int make(const struct work *w, char *err, size_t size) {
+  char text[400];
+  snprintf(text, sizeof(text), "listing '%.300s'", w->source);
+  shard_log(SHARD_LOG_INFO, text);
   struct shard_builder *b = calloc(1, sizeof(*b));
-  int rc = b ? run(r, m, b, file, err, size) : shard_error_set(err, size, -ENOMEM, "out of memory");
+  int rc = b ? run(w, b, err, size) : shard_error_set(err, size, -ENOMEM, "out of memory");
   free(b);
   return rc;
+}
+
+int shard_make_index(const struct shard_request *r, const struct shard_making *m, const char *text,
+                     const char *file, char *err, size_t size) {
+  struct work w = {.request = r, .making = m, .file = file, .remote = *r->origin};
+  w.source = text ? text : shard_request_source(r);
+  const char *const of_text[] = {"index",   "-o",     file,    "--options", r->options_text,
+                                 "--quiet", "--root", r->real, w.source};
+  const char *const of_tree[] = {"index",         "-o",      file,    "--options",
+                                 r->options_text, "--quiet", w.source};
+  memcpy(w.arguments, text ? of_text : of_tree, text ? sizeof(of_text) : sizeof(of_tree));
+  return make(&w, err, size);
+}
+
+int shard_make_get(const struct shard_request *r, const struct shard_making *m, const char *url,
+                   const char *file, char *err, size_t size) {
+  const struct work w = {.request = r,
+                         .making = m,
+                         .source = url,
+                         .file = file,
+                         .remote = true,
+                         .arguments = {"get", "-o", file, url}};
+  return make(&w, err, size);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * make.h - who makes what is not in the cache: one process of the node, by shardctl, while the
- * others wait.
+ * make.h - shardctl at work for a request: by one process of the host, while the others wait.
  *
- * It has the flock on KEY.lock. shardctl inherits that (host/builder.h), so it is held while either
- * lives, and gone when both have died: then the next process makes it.
+ * That process has the flock on KEY.lock. shardctl inherits it (host/builder.h), so it is held
+ * while either lives, and gone when both have died: then the next process makes the listing.
  */
 #pragma once
 
@@ -15,7 +14,7 @@
 struct shard_request;
 
 /*
- * Wait for the lock of a request's key, SHARD_TIMEOUT seconds at most. *lock is for
+ * Wait for the lock of a request's KEY, SHARD_TIMEOUT seconds at most. *lock is for
  * shard_lock_release() in any case; *deadline (ms of the monotonic clock) is when the wait would
  * have ended. 0, or a negative errno and a line in err[size]; -ETIMEDOUT.
  */
@@ -28,9 +27,13 @@ struct shard_making {
 };
 
 /*
- * Run shardctl until `file` is there, a listing or an object that is got; a second time if it is
- * killed by a signal. The lock is ours; leftovers are removed before it, and after one that failed.
- * 0, or a negative errno and a line in err[size]; -ETIMEDOUT.
+ * Run shardctl until `file` is there; a second time if it is killed by a signal. The lock is ours;
+ * a failed one leaves no file. 0, or a negative errno and a line in err[size]; -ETIMEDOUT.
+ *
+ * _index: the listing of the request's directory or bucket, or, if it is not NULL, of a text.
+ * _get: the object s3://bucket/key.
  */
-int shard_make(const struct shard_request *r, const struct shard_making *m, const char *file,
-               char *err, size_t size);
+int shard_make_index(const struct shard_request *r, const struct shard_making *m, const char *text,
+                     const char *file, char *err, size_t size);
+int shard_make_get(const struct shard_request *r, const struct shard_making *m, const char *url,
+                   const char *file, char *err, size_t size);

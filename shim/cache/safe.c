@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/filesystem.h"
 #include "base/kernel.h"
 #include "base/trust.h"
 #include "listing/listing.h"
@@ -56,9 +55,7 @@ int shard_safe_read(const char *path) {
 }
 
 int shard_safe_listing(const char *path, struct shard_listing **out) {
-  int saved = errno, fd = shard_safe_read(path);
-  /* Another host may remove it there, and a server may go: SIGBUS. */
-  int rc = shard_listing_map(fd, path, fd >= 0 && shard_filesystem_is_shared(path), out);
+  int saved = errno, rc = shard_listing_map(shard_safe_read(path), path, out);
   errno = saved;
   return rc;
 }

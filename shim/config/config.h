@@ -15,7 +15,8 @@
 #include "base/words.h"
 #include "libshard.h"
 
-/* Bytes for names while a listing is built: the default and the minimum of SHARD_BUILD_MEMORY. */
+/* Bytes for names while a listing is built: the default, where cgroups have no tighter limit, and
+ * the minimum of SHARD_BUILD_MEMORY. */
 #define SHARD_BUILD_MEMORY ((uint64_t)256 << 20)
 #define SHARD_BUILD_MEMORY_LEAST ((uint64_t)8 << 20)
 

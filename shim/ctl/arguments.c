@@ -9,6 +9,7 @@
 #include "shard/shard.h"
 
 #define OPTIONS_MOST 30
+#define OPERAND 1 /* getopt's code */
 
 struct ctl_arguments ctl_given;
 
@@ -87,8 +88,9 @@ static int code_of(const struct ctl_option *options, size_t i) {
 static size_t make_tables(const struct ctl_command *command, struct option *rows, char *letters) {
   const struct ctl_option *o = command->options;
   size_t count = 0;
-  /* The colon: a missing argument is told apart. */
-  letters += sprintf(letters, "%s:h", command->operands == CTL_LINE ? "+" : "");
+  /* The dash: operands are given out, too, so that options are read behind them, whatever
+   * POSIXLY_CORRECT says. The colon: a missing argument is told apart. */
+  letters += sprintf(letters, "%c:h", command->operands == CTL_LINE ? '+' : '-');
   for (; o[count].name || o[count].letter; count++) {
     int argument = o[count].flag ? no_argument : required_argument;
     if (o[count].name) {
@@ -107,12 +109,16 @@ int ctl_arguments_parse(const struct ctl_command *command, int argc, char **argv
   char letters[2 * OPTIONS_MOST + 8];
   const struct ctl_option *o = command->options;
   size_t count = make_tables(command, rows, letters);
-  int option, rc = CTL_DONE;
+  int option, rc = CTL_DONE, before = 0; /* operands before the last option */
   opterr = 0;
   while (rc == CTL_DONE && (option = getopt_long(argc, argv, letters, rows, NULL)) != -1) {
     if (option == 'h') {
       fputs(command->help, stdout);
       return CTL_DONE;
+    }
+    if (option == OPERAND) {
+      argv[++before] = optarg; /* in the place of what has been read */
+      continue;
     }
     size_t i = 0;
     while (i < count && option != code_of(o, i)) {
@@ -120,6 +126,8 @@ int ctl_arguments_parse(const struct ctl_command *command, int argc, char **argv
     }
     rc = i < count ? take(&o[i], argv[0]) : refuse(option, argv[optind - 1], rows);
   }
+  optind -= before;
+  memmove(argv + optind, argv + 1, (size_t)before * sizeof(*argv));
   int operands = argc - optind;
   bool good = command->operands == CTL_NONE  ? operands == 0
               : command->operands == CTL_ONE ? operands == 1

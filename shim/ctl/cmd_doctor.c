@@ -589,13 +589,13 @@ static void check_limits(void) {
     tell(WARN, "limits", "only %llu descriptors (ulimit -n); PyTorch's workers want 1024",
          (unsigned long long)files.rlim_cur);
   } else if (statfs("/dev/shm", &fs) != 0) {
-    tell(WARN, "limits", "no /dev/shm: %s; set SHARD_CACHE_DIR, and mind that PyTorch needs it",
+    tell(WARN, "limits", "no /dev/shm: %s; mount a tmpfs there: PyTorch's workers need it",
          strerror(errno));
   } else {
     double bytes = (double)fs.f_blocks * (double)fs.f_bsize;
     tell(bytes < 1e9 ? WARN : OK, "limits", "%llu descriptors, /dev/shm of %s%s",
          (unsigned long long)files.rlim_cur, ctl_human_bytes(bytes).text,
-         bytes < 1e9 ? ": batches of PyTorch's workers go there too (docker run --shm-size)" : "");
+         bytes < 1e9 ? ": batches of PyTorch's workers go there (docker run --shm-size)" : "");
   }
 }
 

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/filesystem.h"
 #include "base/whole.h"
 #include "build/build.h"
 #include "build/progress.h"
@@ -155,6 +157,17 @@ static int choose_file(void) {
                         x.file);
 }
 
+/* Nobody will be able to tell whether the listing is true. */
+static void warn_of_fuse(void) {
+  struct statfs fs;
+  if (!x.quiet && statfs(x.path, &fs) == 0 && fs.f_type == SHARD_FILESYSTEM_FUSE) {
+    ctl_warn(
+        "'%s' is on FUSE, whose inodes and times may be invented: SHARD_LISTING is not checked "
+        "there, so make the listing anew when the directory changes",
+        x.path);
+  }
+}
+
 static int build(struct shard_build_result *result) {
   char err[700];
   int rc;
@@ -180,6 +193,7 @@ static int build(struct shard_build_result *result) {
     return ctl_usage("--order directory is for text files, and '%s' is none", x.path);
   } else {
     rc = shard_directory_build(x.path, &x.options, x.file, result, err, sizeof(err));
+    warn_of_fuse();
   }
   return rc == 0 ? CTL_DONE : ctl_fail("%s", err);
 }

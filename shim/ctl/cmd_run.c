@@ -482,9 +482,22 @@ static int execute(char **command) {
   return cannot_execute(file, errno);
 }
 
+/* Ranks that are started by hand know nothing of one another. */
+static void note_listings(void) {
+  bool several = ctl_given.size_text && ctl_given.size > 1;
+  bool hash = ctl_given.strategy_text && ctl_given.strategy == SHARD_STRATEGY_HASH;
+  if (several && !hash && !getenv("SHARD_JOB") && !getenv("SHARD_LISTING")) {
+    ctl_note("each rank that is started by hand lists the dataset: if files may be added meanwhile, "
+             "set SHARD_JOB to one text for all of them, or SHARD_LISTING");
+  }
+}
+
 static int run(char **operands) {
   int rc = ctl_arguments_check_rank();
   rc = rc == CTL_DONE ? set_variables() : rc;
+  if (rc == CTL_DONE) {
+    note_listings();
+  }
   rc = rc == CTL_DONE ? execute(operands) : rc;
   free(datasets);
   return rc;

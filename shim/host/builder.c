@@ -26,19 +26,7 @@
 #define SYS_pidfd_open 434 /* on all of Linux's architectures but Alpha */
 #endif
 
-#define FIRST_FREE_FD 10
 #define DEATH_MS 2000
-
-int shard_builder_move_fd(int fd) {
-  if (fd < 0 || fd >= FIRST_FREE_FD) {
-    return fd;
-  }
-  int high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-  int saved = high < 0 && errno == EINVAL ? EMFILE : errno; /* EINVAL: so few may be open */
-  close(fd);
-  errno = saved;
-  return high;
-}
 
 /* ---- starting it ---- */
 
@@ -134,11 +122,11 @@ int shard_builder_start(struct shard_builder *b, const char *const *arguments,
     close(program);
     return rc;
   }
-  pipes[0] = shard_builder_move_fd(pipes[0]);
+  pipes[0] = shard_file_move_fd(pipes[0]);
   if (pipes[0] >= 0) {
     fcntl(pipes[0], F_SETFL, O_NONBLOCK); /* this end alone */
   }
-  pipes[1] = shard_builder_move_fd(pipes[1]);
+  pipes[1] = shard_file_move_fd(pipes[1]);
   size_t n = 0;
   while (arguments[n]) {
     n++;
@@ -227,7 +215,7 @@ static void nap(int words, int process, int64_t ms) {
 static enum shard_builder_end hear(struct shard_builder *b, int64_t deadline) {
   enum shard_builder_end end = SHARD_BUILDER_DONE;
   size_t used = 0;
-  int process = shard_builder_move_fd((int)syscall(SYS_pidfd_open, b->pid, 0));
+  int process = shard_file_move_fd((int)syscall(SYS_pidfd_open, b->pid, 0));
   /* Without such a descriptor (before Linux 5.3) it is looked at ever more rarely. */
   for (int64_t most = 1;; most = most < 20 ? 2 * most : most) {
     bool ended = has_ended(b->pid); /* all that it has said is in the pipe then */

@@ -60,12 +60,6 @@ enum shard_builder_end {
 };
 
 /*
- * Move a descriptor out of the way of 0 to 9, for a host may run with 0, 1 or 2 closed; it has
- * O_CLOEXEC then. fd < 0 stays. The descriptor, or -1 and errno; the old one is closed.
- */
-int shard_builder_move_fd(int fd);
-
-/*
  * Variable `name` of length bytes in a list of "NAME=value" or "NAME" (the builder shall not have
  * it) that ends with NULL. NULL if it is not there.
  */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/kernel.h"
 #include "base/trust.h"
 #include "host/builder.h"
@@ -115,7 +116,7 @@ static int open_program(const struct stat *library, const char *path, char *err,
   if (access(path, X_OK) != 0) {
     return -ENOENT;
   }
-  int fd = shard_builder_move_fd(open(path, O_PATH | O_CLOEXEC));
+  int fd = shard_file_move_fd(open(path, O_PATH | O_CLOEXEC));
   if (fd < 0) {
     int fault = errno;
     return shard_error_set(err, size, fault == ENOENT ? -EAGAIN : -fault,

@@ -13,10 +13,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -144,73 +144,37 @@ static int new_stream(int fd, struct stream **out) {
   return 0;
 }
 
-/*
- * A dataset's root may be replaced, and a directory moved away, between libc's opening and our look
- * at it: what is of no dataset then, and not what its name leads to any more, is opened anew, as if
- * the call had come later.
- *
- * A descriptor that the program has opened (fdopendir, getdents64) has no name to ask for. There
- * roots that this process has seen tell (place.h). One that was replaced before the process has
- * listed anything is not known, and shown whole: nothing tells what its path was when it was
- * opened. Looking at the roots at each open() would tell, but that may be called in a signal
- * handler, where the set-up cannot be made; and in a process that lists nothing it would be for
- * nothing, and wait for a server that does not answer.
- */
-#define MOST_TRIES 5
-
-static int refuse_moving(const char *name) {
+/* The descriptor of a directory that was opened is none of the kernel's: another library, which
+ * keeps directories of its own (DAOS, UnifyFS), has made the number up. */
+static int refuse_foreign(void) {
   static atomic_bool said;
-  char text[700];
-  snprintf(text, sizeof(text),
-           "'%.400s' has led to another directory each time it was opened, so whether it is of "
-           "SHARD_DATASET cannot be told; listing calls on it fail: replace no dataset while it is "
-           "read",
-           name);
-  shard_once_complain(&said, text);
-  return -ESTALE;
+  shard_once_complain(&said, "a directory is served by another preloaded library, so libshard "
+                             "cannot tell whether it is of SHARD_DATASET, and listing calls on it "
+                             "fail: unset SHARD_DATASET, or do not preload both");
+  return -EOPNOTSUPP;
 }
 
-/* 1: dir has its stream, or needs none. 0: it is to be opened anew. Or a negative errno. */
-static int serve_opened(DIR *dir, int at, const char *name) {
+/* Serve a directory that libc has opened. NULL and errno: it is closed. */
+static DIR *serve_opened(DIR *dir) {
+  if (!dir || shard_guard_passes()) {
+    return dir;
+  }
   struct stream *s;
+  int saved = errno;
   drop_stream(dir);
   int rc = new_stream(dirfd(dir), &s);
-  if (rc == 0 && s) {
-    rc = shard_handles_insert(&streams, dir, s);
-    if (rc != 0) {
-      free_stream(s);
-    }
-  } else if (rc == 0) {
-    return shard_guard_leads_to(at, name, dirfd(dir));
+  if (rc == 0 && s && (rc = shard_handles_insert(&streams, dir, s)) != 0) {
+    free_stream(s);
   }
-  return rc ? rc : 1;
-}
-
-/* Open a directory by `open`, and serve it. NULL and errno. */
-static DIR *open_served(int at, const char *name, DIR *(*open)(int at, const char *name)) {
-  int saved = errno, rc = 0;
-  for (int tries = 0; rc == 0 && tries < MOST_TRIES; tries++) {
-    DIR *dir = open(at, name);
-    if (!dir || shard_guard_passes()) {
-      return dir;
-    }
-    rc = serve_opened(dir, at, name);
-    if (rc > 0) {
-      errno = saved;
-      return dir;
-    }
+  errno = saved;
+  if (rc != 0) {
     shard_real()->closedir(dir);
+    refuse(rc == -EBADF ? refuse_foreign() : rc);
   }
-  refuse(rc ? rc : refuse_moving(name));
-  return NULL;
+  return rc == 0 ? dir : NULL;
 }
 
-static DIR *open_by_libc(int at, const char *name) {
-  (void)at;
-  return shard_real()->opendir(name);
-}
-
-SHARD_EXPORT DIR *opendir(const char *name) { return open_served(AT_FDCWD, name, open_by_libc); }
+SHARD_EXPORT DIR *opendir(const char *name) { return serve_opened(shard_real()->opendir(name)); }
 
 SHARD_EXPORT DIR *fdopendir(int fd) {
   const struct shard_real *real = shard_real();
@@ -220,7 +184,7 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
   /* Decide first: on failure the descriptor stays the caller's, and open. */
   struct stream *s;
   int saved = errno, rc = new_stream(fd, &s);
-  if (rc != 0) {
+  if (rc != 0 && rc != -EBADF) {
     refuse(rc);
     return NULL;
   }
@@ -228,12 +192,13 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
   DIR *dir = real->fdopendir(fd);
   if (dir) {
     drop_stream(dir);
+    rc = rc == -EBADF ? new_stream(fd, &s) : rc;
   }
-  if (!dir || !s) {
+  if (!dir || (rc == 0 && !s)) {
     free_stream(s);
     return dir;
   }
-  rc = shard_handles_insert(&streams, dir, s);
+  rc = rc == -EBADF ? refuse_foreign() : rc ? rc : shard_handles_insert(&streams, dir, s);
   if (rc != 0) {
     /* The DIR owns the descriptor by now; there is no way to give it back. */
     free_stream(s);
@@ -257,6 +222,7 @@ static int fetch_entry(struct stream *s, int fd, struct dirent64 **out) {
     shard_guard_depth++;
     ssize_t n = shard_view_read(s->served, fd, s->buffer, sizeof(s->buffer), &s->ahead);
     shard_guard_depth--;
+    n = n == -ENOENT ? 0 : n; /* as in libc a directory that was removed has ended */
     s->at = 0;
     s->filled = n > 0 ? (size_t)n : 0;
     if (n <= 0) {
@@ -338,16 +304,25 @@ SHARD_EXPORT struct dirent *readdir(DIR *dir) {
 
 SHARD_ALIAS(readdir64, readdir);
 
-/* As libc does, pass over an entry that is too long for the caller's, and report it at the end. */
+/* A pointer to more than d_name has: the name may be longer. */
+static size_t name_length(const struct dirent64 *entry) {
+  return strlen((const char *)entry + offsetof(struct dirent64, d_name));
+}
+
+/* As libc does, pass over an entry whose name is longer than NAME_MAX, and report it at the end.
+ * The caller's entry may have no room behind a name of NAME_MAX bytes: padding is not copied. */
 static int copy_entry(struct stream *s, DIR *dir, struct dirent64 *to, struct dirent64 **result) {
   struct dirent64 *entry = NULL;
   int saved = errno, rc;
   lock_stream(s);
-  while ((rc = next_entry(s, dirfd(dir), &entry)) > 0 && entry->d_reclen > sizeof(*to)) {
+  while ((rc = next_entry(s, dirfd(dir), &entry)) > 0 && name_length(entry) > NAME_MAX) {
     s->too_long = true;
   }
   if (rc > 0) {
-    memcpy(to, entry, entry->d_reclen);
+    size_t room = offsetof(struct dirent64, d_name) + NAME_MAX + 1;
+    size_t size = entry->d_reclen < room ? entry->d_reclen : room;
+    memcpy(to, entry, size);
+    to->d_reclen = (unsigned short)size;
   }
   bool too_long = s->too_long;
   unlock_stream(s);
@@ -427,7 +402,9 @@ static DIR *open_below(int at, const char *name) {
   return dir;
 }
 
-DIR *shard_dir_open(int at, const char *name) { return open_served(at, name, open_below); }
+DIR *shard_dir_open(int at, const char *name) {
+  return at == AT_FDCWD ? opendir(name) : serve_opened(open_below(at, name));
+}
 
 int shard_dir_next(DIR *dir, const struct dirent **entry) {
   int saved = errno;

@@ -9,10 +9,3 @@ int shard_guard_open(int fd, struct shard_served **out) {
   shard_guard_depth--;
   return rc;
 }
-
-bool shard_guard_leads_to(int at, const char *name, int fd) {
-  shard_guard_depth++;
-  bool same = shard_view_leads_to(at, name, fd);
-  shard_guard_depth--;
-  return same;
-}

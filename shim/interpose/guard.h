@@ -19,6 +19,3 @@ static inline bool shard_guard_passes(void) {
 
 /* shard_view_open() under the guard. */
 int shard_guard_open(int fd, struct shard_served **out);
-
-/* shard_view_leads_to() under the guard. */
-bool shard_guard_leads_to(int at, const char *name, int fd);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * format.h - the listing file, version 4.
+ * format.h - the listing file, version 5.
  *
- *   +--------+--------+-------+---------+------------+-------+------------------+------+---------+
- *   | header | blocks | index | extents | attributes | index | the same five    | dirs | dirs by |
- *   | 600 B  |        |       |         | (optional) |       | for "others"     |      | inode   |
- *   +--------+--------+-------+---------+------------+-------+------------------+------+---------+
+ *   +--------+--------+-------+---------+------------+-------+------------------+------+
+ *   | header | blocks | index | extents | attributes | index | the same five    | dirs |
+ *   | 560 B  |        |       |         | (optional) |       | for "others"     |      |
+ *   +--------+--------+-------+---------+------------+-------+------------------+------+
  *
  * All integers are little-endian. There are two tables of names, each in the listing's order.
  * "names" are the entries, which the ranks share. "others" is what a plain listing of the
@@ -27,7 +27,7 @@
  * block has SHARD_BLOCK_BYTES), coded by shared prefix and
  * suffix (front coding after Witten, Moffat and Bell, "Managing Gigabytes", section 4.1; the suffix
  * is ours, because in numbered names only the middle changes):
- *   u8      kind            0, the only kind of version 4
+ *   u8      kind            0, the only kind of version 5
  *   varint  length, bytes   the first name, whole
  *   then for each further name:
  *   varint  prefix          bytes shared with the start of the name before
@@ -45,8 +45,8 @@
  * another is noticed, and with the file's salt, so that another file's in its place is. A last
  * entry holds the end and no checksum. Offsets are ascending. The extents section is an array of
  * struct shard_extent, in the order of positions, and behind it the records of the runs. Indexes,
- * extents, dirs and dirs by inode have each a checksum as a whole; so has the header, computed with
- * its checksum field zero.
+ * extents and dirs have each a checksum as a whole; so has the header, computed with its checksum
+ * field zero.
  */
 #pragma once
 
@@ -55,20 +55,18 @@
 #include <stdint.h>
 
 #define SHARD_MAGIC "SHRDLST\n"
-#define SHARD_FORMAT_VERSION 4
+#define SHARD_FORMAT_VERSION 5
 #define SHARD_ENDIAN 0x01020304u
 #define SHARD_BLOCK_NAMES 64
 #define SHARD_BLOCK_FRONT 0
 #define SHARD_BLOCK_BYTES 4096 /* a block that has as many has no more names */
 /* The seed of a block's checksum: its table's, plus the salt, plus the block's number. An extent's:
- * the same, plus SHARD_SEED_EXTENT, with the extent's number. A directory's: the salt, plus its
- * number in the order of inodes. */
+ * the same, plus SHARD_SEED_EXTENT, with the extent's number. */
 #define SHARD_SEED_NAMES 1u
 #define SHARD_SEED_OTHERS 0x80000001u
 #define SHARD_SEED_EXTENT 0x40000000u
 #define SHARD_RUN_DIGITS 18  /* their number fits into 64 bits */
 #define SHARD_INDEX_ENTRY 12 /* bytes */
-#define SHARD_BOOT_SIZE 16
 
 /* A section of the file: where it begins, its bytes, its CRC-32C. size 0: absent. */
 struct shard_section {
@@ -128,28 +126,25 @@ struct shard_header {
   uint8_t digest[32];     /* SHA-256 of the names, each followed by NUL */
   char suffix[64];        /* longest common suffix, NUL-padded */
   struct shard_table_header names, others;
-  struct shard_section dirs, dirs_by_inode;
-  uint32_t longest_other;        /* bytes of the longest name of "others" */
-  uint32_t attributes;           /* enum shard_attributes_kept; NONE: there are no "others" */
-  uint32_t salt;                 /* random: of this file alone */
-  uint32_t longest_dir;          /* bytes of the longest path in "dirs" */
-  uint8_t boot[SHARD_BOOT_SIZE]; /* where the directories were walked (identity.h); or zeros */
+  struct shard_section dirs;
+  uint32_t longest_other; /* bytes of the longest name of "others" */
+  uint32_t attributes;    /* enum shard_attributes_kept; NONE: there are no "others" */
+  uint32_t salt;          /* random: of this file alone */
+  uint32_t reserved;
 };
 static_assert(sizeof(struct shard_section) == 24, "section layout");
 static_assert(offsetof(struct shard_header, names) == 232, "header layout");
-static_assert(sizeof(struct shard_header) == 600, "header layout");
+static_assert(sizeof(struct shard_header) == 560, "header layout");
 
 /*
  * The dirs section: the identity of what was listed.
  *   source NUL options NUL, then for each directory walked, ordered by path, the root first:
  *   struct shard_dir, its path relative to the root ("" for the root), NUL.
- * dirs_by_inode: for each directory its offset in the dirs section (u64), and the seeded CRC-32C of
- * that, of its struct shard_dir and of its path with the NUL (u32), ordered by ino, then dev.
  */
 struct shard_dir {
-  uint64_t dev, ino;
+  uint64_t ino;
   int64_t mtime_sec, mtime_nsec;
   int64_t ctime_sec, ctime_nsec;
-  uint64_t instance; /* of the file system (identity.h) */
+  uint64_t image; /* the number of a read-only image (identity.h), or 0 */
 };
-static_assert(sizeof(struct shard_dir) == 56, "dir layout");
+static_assert(sizeof(struct shard_dir) == 48, "dir layout");

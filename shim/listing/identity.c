@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,14 +16,8 @@
 #include "base/hex.h"
 #include "base/path.h"
 
-/* Linux 6.8; older kernels leave it out of stx_mask. */
-#ifndef STATX_MNT_ID_UNIQUE
-#define STATX_MNT_ID_UNIQUE 0x4000U
-#endif
-
-/* Disks that are made of files, one after the other: linux/major.h */
-enum { LOOP = 7, NBD = 43 };
-#define FUSE 0x65735546 /* f_type */
+/* f_type of what is made whole, and mounted: squashfs, erofs, ISO 9660, cramfs, romfs. */
+static const uint32_t images[] = {0x73717368, 0xe0f5e1e2, 0x9660, 0x28cd3d45, 0x7275};
 
 /* Read a small file. The length, 0 if it cannot be read. */
 static size_t read_text(const char *path, char *text, size_t size) {
@@ -35,21 +28,21 @@ static size_t read_text(const char *path, char *text, size_t size) {
   return n > 0 ? (size_t)n : 0;
 }
 
-/* Which disk has this number now (Linux 5.15); 0: not known. */
-static uint64_t find_disk(uint64_t dev) {
-  char path[80], text[32];
-  static const char *const places[] = {"diskseq", "../diskseq"}; /* of a disk, of a partition */
-  for (size_t i = 0; i < 2; i++) {
-    snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s", major(dev), minor(dev), places[i]);
-    if (read_text(path, text, sizeof(text)) > 0) {
-      return strtoull(text, NULL, 10);
-    }
+static bool is_image(const struct statfs *fs) {
+  bool image = false;
+  for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++) {
+    image |= (uint32_t)fs->f_type == images[i];
   }
-  return 0;
+  return image;
 }
 
-/* Of a number that may be 0 an instance, which may not. */
-static uint64_t mark(uint64_t number, uint64_t kind) { return (number << 2 | kind) ^ number >> 62; }
+/* The kernel's number of a file system, if the image tells it (erofs: of its UUID); 0: it is that
+ * of the device, which differs from mount to mount. */
+static uint64_t read_number(const struct statfs *fs, uint64_t dev) {
+  uint64_t id, of_device = (minor(dev) & 0xff) | major(dev) << 8 | (minor(dev) & ~0xffU) << 12;
+  memcpy(&id, &fs->f_fsid, sizeof(id));
+  return id == of_device ? 0 : id;
+}
 
 /* Look at the file system of directory `path`, whose device is dev. */
 static int look_at_file_system(struct shard_identity_eye *eye, int root, const char *path,
@@ -57,34 +50,29 @@ static int look_at_file_system(struct shard_identity_eye *eye, int root, const c
   struct statfs fs;
   /* A directory that may be read and not entered has no "." either. */
   int fd = *path ? shard_path_open(root, path, O_PATH) : root;
-  int rc = fd < 0 ? -1 : fstatfs(fd, &fs), saved = errno;
-  if (fd >= 0 && fd != root) {
-    close(fd);
+  int rc = fd < 0 ? -1 : fstatfs(fd, &fs);
+  if (fd != root) {
+    shard_file_close(fd);
   }
-  errno = saved;
   if (rc != 0) {
     return rc;
   }
-  uint64_t disk = major(dev) != 0 ? find_disk(dev) : 0, id;
-  bool file = major(dev) == LOOP || major(dev) == NBD;
-  memcpy(&id, &fs.f_fsid, sizeof(id));
-  eye->clock = shard_filesystem_has_clock((unsigned)fs.f_type) && !file;
-  /* What a program shows may change, and all times stay, while it is mounted. */
-  eye->by_mount = disk == 0 && !eye->clock && fs.f_type != FUSE;
-  eye->instance = disk ? mark(disk, 1) : eye->clock ? mark(id, 2) : 0;
+  eye->invented = fs.f_type == SHARD_FILESYSTEM_FUSE;
+  eye->image = is_image(&fs) ? read_number(&fs, dev) : 0;
+  eye->untold = is_image(&fs) && eye->image == 0;
   eye->dev = dev;
   eye->known = true;
   return 0;
 }
 
-/* By stat(2), where statx(2) is forbidden or lacks: no number of a mount. */
-static int look_simply(int root, const char *path, struct shard_dir *out) {
+/* By stat(2), where statx(2) is forbidden or lacks. */
+static int look_simply(int root, const char *path, struct shard_dir *out, uint64_t *dev) {
   struct stat st;
   if ((*path ? shard_path_stat(root, path, &st) : fstat(root, &st)) != 0) {
     return -1;
   }
-  *out = (struct shard_dir){.dev = st.st_dev,
-                            .ino = st.st_ino,
+  *dev = st.st_dev;
+  *out = (struct shard_dir){.ino = st.st_ino,
                             .mtime_sec = st.st_mtim.tv_sec,
                             .mtime_nsec = st.st_mtim.tv_nsec,
                             .ctime_sec = st.st_ctim.tv_sec,
@@ -92,28 +80,24 @@ static int look_simply(int root, const char *path, struct shard_dir *out) {
   return 0;
 }
 
-/* All but the instance; *mount is 0 if it is not known. */
-static int look(int root, const char *path, bool lazily, struct shard_dir *out, uint64_t *mount) {
+/* All but the image. */
+static int look(int root, const char *path, bool lazily, struct shard_dir *out, uint64_t *dev) {
   struct statx st;
   int fd = strlen(path) < PATH_MAX ? root : shard_path_open(root, path, O_PATH);
-  *mount = 0;
   int rc = fd < 0 ? -1
                   : statx(fd, fd == root ? path : "",
                           AT_EMPTY_PATH | (lazily ? AT_STATX_SYNC_AS_STAT : AT_STATX_FORCE_SYNC),
-                          STATX_INO | STATX_MTIME | STATX_CTIME | STATX_MNT_ID_UNIQUE, &st);
-  int saved = errno;
-  if (fd >= 0 && fd != root) {
-    close(fd);
+                          STATX_INO | STATX_MTIME | STATX_CTIME, &st);
+  if (fd != root) {
+    shard_file_close(fd);
   }
-  errno = saved;
   if (rc != 0) {
     return fd >= 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL)
-               ? look_simply(root, path, out)
+               ? look_simply(root, path, out, dev)
                : rc;
   }
-  *mount = st.stx_mask & STATX_MNT_ID_UNIQUE ? st.stx_mnt_id : 0;
-  *out = (struct shard_dir){.dev = makedev(st.stx_dev_major, st.stx_dev_minor),
-                            .ino = st.stx_ino,
+  *dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+  *out = (struct shard_dir){.ino = st.stx_ino,
                             .mtime_sec = st.stx_mtime.tv_sec,
                             .mtime_nsec = st.stx_mtime.tv_nsec,
                             .ctime_sec = st.stx_ctime.tv_sec,
@@ -123,19 +107,17 @@ static int look(int root, const char *path, bool lazily, struct shard_dir *out, 
 
 int shard_identity_look(struct shard_identity_eye *eye, int root, const char *path,
                         struct shard_dir *out) {
-  uint64_t mount;
-  if (look(root, path, eye->lazily, out, &mount) != 0 ||
-      ((!eye->known || eye->dev != out->dev) &&
-       look_at_file_system(eye, root, path, out->dev) != 0)) {
+  uint64_t dev = 0;
+  if (look(root, path, eye->lazily, out, &dev) != 0 ||
+      ((!eye->known || eye->dev != dev) && look_at_file_system(eye, root, path, dev) != 0)) {
     return -1;
   }
-  out->instance = !eye->by_mount ? eye->instance : mount ? mark(mount, 3) : 0;
+  out->image = eye->image;
   return 0;
 }
 
 bool shard_identity_is_equal(const struct shard_dir *a, const struct shard_dir *b) {
-  return a->ino == b->ino && a->ctime_sec == b->ctime_sec && a->ctime_nsec == b->ctime_nsec &&
-         a->mtime_sec == b->mtime_sec && a->mtime_nsec == b->mtime_nsec;
+  return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 int shard_identity_boot(uint8_t boot[SHARD_BOOT_SIZE]) {

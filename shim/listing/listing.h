@@ -5,16 +5,13 @@
  * All functions read what was mapped and keep nothing: any number of threads may use one listing.
  * They leave errno alone and allocate nothing, but for shard_listing_strerror().
  *
- * A file that was named by somebody may be cut while it is mapped (SIGBUS), or get another
- * listing's bytes. So shard_listing_open() reads a small one into memory, and a large one by
- * pieces, each copied (base/peek.h) before its checksum is looked at, which only this file's pieces
- * have. shard_listing_map() is for files that nobody writes to: it looks at them where they are.
+ * A file that is cut while it is mapped is a SIGBUS for whoever reads it. So libshard maps files of
+ * its cache only, which nobody else can write to; what SHARD_LISTING names is copied there.
  */
 #pragma once
 
 #include <stdbool.h>
 
-#include "base/peek.h"
 #include "libshard.h"
 #include "listing/codec.h"
 #include "listing/format.h"
@@ -26,20 +23,9 @@ struct shard_table {
   uint64_t names_size, runs_size, attributes_size;
   uint64_t count, blocks, extent_count;
   uint32_t longest, order, seed;
-  bool others;   /* which of the two */
-  bool made;     /* SHARD_ATTRIBUTES_MADE */
-  bool guarded;  /* the map may be cut: what is read is copied first */
-  uint8_t *copy; /* of the extents, where `extents` leads to then; malloc'd, or NULL */
+  bool others; /* which of the two */
+  bool made;   /* SHARD_ATTRIBUTES_MADE */
 };
-
-/*
- * size bytes at `at` of the map: there, or, of a file that may be cut, in room[size]. NULL: they
- * are gone. The caller has checked that they are inside the section.
- */
-static inline const uint8_t *shard_listing_get(bool guarded, const uint8_t *at, size_t size,
-                                               void *room) {
-  return !guarded ? at : shard_peek(room, at, size) ? room : NULL;
-}
 
 /* Whether a checksum is the one that is written. One of the unit tests looks away. */
 #ifdef SHARD_CHECKSUMS_IGNORED
@@ -54,15 +40,9 @@ static inline size_t shard_listing_block_most(uint32_t longest) {
 }
 static inline size_t shard_listing_record_most(uint32_t longest) { return (size_t)longest + 32; }
 
-/* A position has so many blocks copied at a time; their entries of the index. */
-#define SHARD_AHEAD_BLOCKS 16
-#define SHARD_AHEAD_INDEX ((size_t)(SHARD_AHEAD_BLOCKS + 1) * SHARD_INDEX_ENTRY)
-
-/* Room for the name of a position: the longest, a NUL and a slash; and behind it for what is copied
- * of a map that may be cut: entries, and a block or a run's record. */
+/* Room for the name of a position: the longest, a NUL and a slash. */
 static inline size_t shard_listing_room(const struct shard_table *t) {
-  return (size_t)t->longest + 2 +
-         (t->guarded ? SHARD_AHEAD_INDEX + shard_listing_block_most(t->longest) : 0);
+  return (size_t)t->longest + 2;
 }
 
 /* How many blocks the attributes of `count` names fill. */
@@ -71,22 +51,20 @@ static inline uint64_t shard_listing_attribute_blocks(uint64_t count) {
 }
 
 struct shard_listing {
-  const struct shard_header *header; /* &head */
-  struct shard_header head;
-  const uint8_t *map; /* or a copy */
+  const struct shard_header *header; /* where the map begins */
+  const uint8_t *map;
   size_t map_size;
-  bool guarded, copied; /* the map may be cut; `map` is malloc'd */
   struct shard_table names, others;
   const uint8_t *dirs, *dirs_end;
   char *source, *options, *file; /* malloc'd */
 };
 
 /*
- * shard_listing_open() of an open file that nobody writes to, such as those of the cache. guarded:
- * but its pages may go, as its file system is another host's. The descriptor is closed, whatever is
- * returned; `file` is what the file is called in messages.
+ * shard_listing_open() of an open file. The descriptor, which may be a negative errno, is closed,
+ * whatever is returned; a flock on it lasts as long as the mapping. `file` is what the file is
+ * called in messages.
  */
-int shard_listing_map(int fd, const char *file, bool guarded, struct shard_listing **out);
+int shard_listing_map(int fd, const char *file, struct shard_listing **out);
 
 /*
  * shard_names_*() (names.c) read a table, and return -EBADMSG for damage. p->name is the caller's:
@@ -129,25 +107,17 @@ struct shard_attributes {
 int shard_names_attributes(const struct shard_table *table, uint64_t block,
                            struct shard_attributes *out);
 
-/* A directory of the dirs section; its path is relative to the root, and lies in map or room. */
-struct shard_dir_entry {
-  struct shard_dir id;
-  const char *path;
-  char *room; /* the caller's */
-};
-#define SHARD_DIR_ENTRY(l)                                                                         \
-  { .room = (l)->guarded ? __builtin_alloca((l)->header->longest_dir + 1) : NULL }
-
 /*
- * Get the next directory walked. *pos is NULL at first. false at the end. A directory that cannot
- * be read any more comes as one with inode 0, which none has, and is the last.
+ * Get the next directory walked; *path is relative to the root, and lies in the map. *pos is NULL
+ * at first. false at the end. A damaged directory comes as one with inode 0, which none has, and is
+ * the last.
  */
 bool shard_listing_dir(const struct shard_listing *listing, const uint8_t **pos,
-                       struct shard_dir_entry *out);
+                       struct shard_dir *out, const char **path);
 
-/* Find the directory with this identity: 1; 0 if none was walked; -EBADMSG. */
-int shard_listing_dir_find(const struct shard_listing *listing, uint64_t dev, uint64_t ino,
-                           struct shard_dir_entry *out);
+/* Whether a header can be that of a listing with a file of so many bytes. 0; -EBADMSG;
+ * -EPROTONOSUPPORT. */
+int shard_listing_check_header(const struct shard_header *header, uint64_t file_size);
 
 /* What a negative errno of shard_listing_open() means, for people: static, or strerror(3)'s. */
 const char *shard_listing_strerror(int rc);

@@ -16,33 +16,17 @@
 
 /* ---- extents ------------------------------------------------------------------------------ */
 
-/* Where a position has its block or its run's record, if the map may be cut. */
-static uint8_t *block_room(const struct shard_position *p) {
-  return p->table->guarded ? (uint8_t *)p->name + p->table->longest + 2 : NULL;
-}
-
-/* Whether extents are in a map that may be cut. */
-static bool extents_guarded(const struct shard_table *t) { return t->guarded && !t->copy; }
-
-/* The first position of extent k; NULL: it cannot be read. */
-static const uint64_t *extent_first(const struct shard_table *t, uint64_t k, uint64_t *first) {
-  const uint8_t *p = shard_listing_get(
-      extents_guarded(t), t->extents + k * sizeof(struct shard_extent), sizeof(*first), first);
-  return p ? memcpy(first, p, sizeof(*first)) : NULL;
+/* The first position of extent k. */
+static uint64_t extent_first(const struct shard_table *t, uint64_t k) {
+  uint64_t first;
+  memcpy(&first, t->extents + k * sizeof(struct shard_extent), sizeof(first));
+  return first;
 }
 
 /* Read extent k and check it. *record: a run's; NULL for blocks. */
-static int read_extent(const struct shard_position *p, uint64_t k, struct shard_extent *out,
+static int read_extent(const struct shard_table *t, uint64_t k, struct shard_extent *out,
                        const uint8_t **record) {
-  const struct shard_table *t = p->table;
-  const uint8_t *at =
-      shard_listing_get(extents_guarded(t), t->extents + k * sizeof(*out), sizeof(*out), out);
-  if (!at) {
-    return -EBADMSG;
-  }
-  if (!extents_guarded(t)) {
-    memcpy(out, at, sizeof(*out));
-  }
+  memcpy(out, t->extents + k * sizeof(*out), sizeof(*out));
   *record = NULL;
   uint32_t crc = shard_crc32c(t->seed + SHARD_SEED_EXTENT + (uint32_t)k, out,
                               offsetof(struct shard_extent, crc));
@@ -51,12 +35,7 @@ static int read_extent(const struct shard_position *p, uint64_t k, struct shard_
         out->where > t->runs_size - out->size) {
       return -EBADMSG;
     }
-    *record = shard_listing_get(extents_guarded(t),
-                                t->extents + t->extent_count * sizeof(*out) + out->where, out->size,
-                                block_room(p));
-    if (!*record) {
-      return -EBADMSG;
-    }
+    *record = t->extents + t->extent_count * sizeof(*out) + out->where;
     crc = shard_crc32c(crc, *record, out->size);
   }
   return shard_listing_sum_fits(crc, out->crc) && out->count > 0 && out->first <= t->count &&
@@ -70,23 +49,17 @@ static int read_extent(const struct shard_position *p, uint64_t k, struct shard_
 static int find_extent(const struct shard_position *p, uint64_t i, uint64_t hint, uint64_t *k,
                        struct shard_extent *out, const uint8_t **record) {
   const struct shard_table *t = p->table;
-  uint64_t low = 0, high = t->extent_count, first = 0, after = 0;
+  uint64_t low = 0, high = t->extent_count;
   for (uint64_t guess = hint; guess < t->extent_count && guess < hint + 2; guess++) {
-    if (!extent_first(t, guess, &first) ||
-        (guess + 1 < t->extent_count && !extent_first(t, guess + 1, &after))) {
-      return -EBADMSG;
-    }
-    if (first <= i && (guess + 1 == t->extent_count || after > i)) {
+    if (extent_first(t, guess) <= i &&
+        (guess + 1 == t->extent_count || extent_first(t, guess + 1) > i)) {
       low = high = guess + 1;
       break;
     }
   }
   while (low < high) {
     uint64_t mid = low + (high - low) / 2;
-    if (!extent_first(t, mid, &first)) {
-      return -EBADMSG;
-    }
-    if (first <= i) {
+    if (extent_first(t, mid) <= i) {
       low = mid + 1;
     } else {
       high = mid;
@@ -96,7 +69,7 @@ static int find_extent(const struct shard_position *p, uint64_t i, uint64_t hint
     return -EBADMSG;
   }
   *k = low - 1;
-  int rc = read_extent(p, *k, out, record);
+  int rc = read_extent(t, *k, out, record);
   return rc == 0 && i - out->first < out->count ? 0 : -EBADMSG; /* what is before it wraps */
 }
 
@@ -107,7 +80,6 @@ struct blocks {
   const uint8_t *index, *section;
   uint64_t size;
   uint32_t seed;
-  bool guarded;
 };
 
 /* An entry of an index, with the end of its block. */
@@ -131,91 +103,30 @@ static bool read_entry(const uint8_t *entry, uint64_t section, size_t most, stru
   return true;
 }
 
-static bool sum_fits(const struct block *b, uint32_t seed, uint64_t number, const uint8_t *data) {
-  return shard_listing_sum_fits(shard_crc32c(seed + (uint32_t)number, data, b->size), b->crc);
-}
-
-/* Find a block of at most `most` bytes, and check it; room[most] is for it. */
-static int find_block(const struct blocks *b, uint64_t number, size_t most, void *room,
-                      const uint8_t **data, size_t *size) {
-  uint8_t entry_room[2 * SHARD_INDEX_ENTRY];
+/* Find a block of at most `most` bytes, and check it. */
+static int find_block(const struct blocks *b, uint64_t number, size_t most, const uint8_t **data,
+                      size_t *size) {
   struct block block;
-  const uint8_t *entry = shard_listing_get(b->guarded, b->index + number * SHARD_INDEX_ENTRY,
-                                           sizeof(entry_room), entry_room);
-  if (!entry || !read_entry(entry, b->size, most, &block)) {
+  if (!read_entry(b->index + number * SHARD_INDEX_ENTRY, b->size, most, &block)) {
     return -EBADMSG;
   }
   *size = block.size;
-  *data = shard_listing_get(b->guarded, b->section + block.begin, block.size, room);
-  return *data && sum_fits(&block, b->seed, number, *data) ? 0 : -EBADMSG;
+  *data = b->section + block.begin;
+  uint32_t crc = shard_crc32c(b->seed + (uint32_t)number, *data, block.size);
+  return shard_listing_sum_fits(crc, block.crc) ? 0 : -EBADMSG;
 }
 
-/* Copy up to n > 0 blocks of names, from `number` on, as far as there is room: first their entries
- * of the index, behind which their bytes follow. */
-static int copy_blocks(struct shard_position *p, uint64_t number, uint64_t n) {
+/* Put p at the beginning of the n-th block of an extent. */
+static int enter_block(struct shard_position *p, const struct shard_extent *e, uint64_t n) {
   const struct shard_table *t = p->table;
-  const size_t most = shard_listing_block_most(t->longest), room = p->room ? p->room : most;
-  uint8_t *entries = block_room(p), *entry = entries;
-  struct block first = {0}, block;
-  size_t size = 0;
-  uint32_t held = 0;
-  p->held = 0;
-  n = n < SHARD_AHEAD_BLOCKS ? n : SHARD_AHEAD_BLOCKS;
-  if (!shard_peek(entries, t->index + number * SHARD_INDEX_ENTRY, (n + 1) * SHARD_INDEX_ENTRY)) {
-    return -EBADMSG;
-  }
-  for (; held < n && read_entry(entry, t->names_size, most, &block) && block.size <= room - size;
-       entry += SHARD_INDEX_ENTRY) {
-    first = held++ == 0 ? block : first;
-    size += block.size;
-  }
-  if (held == 0 || !shard_peek(entries + SHARD_AHEAD_INDEX, t->names + first.begin, size)) {
-    return -EBADMSG;
-  }
-  p->held = held;
-  p->held_first = number;
-  return 0;
-}
-
-/* Find a block of names in a map that may be cut, and check it. A copy takes as long as decoding a
- * block: so up to `ahead` blocks are copied at a time, for who reads on. */
-static int find_copied(struct shard_position *p, uint64_t number, uint64_t ahead,
-                       const uint8_t **data, size_t *size) {
-  const struct shard_table *t = p->table;
-  const size_t most = shard_listing_block_most(t->longest);
-  const uint8_t *entries = block_room(p);
-  struct block first, block;
-  int rc = number - p->held_first < p->held ? 0 : copy_blocks(p, number, ahead);
-  if (rc != 0 || !read_entry(entries, t->names_size, most, &first) ||
-      !read_entry(entries + (number - p->held_first) * SHARD_INDEX_ENTRY, t->names_size, most,
-                  &block)) {
-    return -EBADMSG;
-  }
-  *size = block.size;
-  *data = entries + SHARD_AHEAD_INDEX + (block.begin - first.begin);
-  return sum_fits(&block, t->seed, number, *data) ? 0 : -EBADMSG;
-}
-
-/* Put p at the beginning of the n-th block of an extent. on: the blocks behind it are asked for
- * next. */
-static int enter_block(struct shard_position *p, const struct shard_extent *e, uint64_t n,
-                       bool on) {
-  const struct shard_table *t = p->table;
-  const struct blocks blocks = {t->index, t->names, t->names_size, t->seed, false};
+  const struct blocks blocks = {t->index, t->names, t->names_size, t->seed};
   const uint8_t *data;
   size_t size;
   uint64_t block = e->where + n, before = n * SHARD_BLOCK_NAMES;
   if (block < n || block >= t->blocks) {
     return -EBADMSG;
   }
-  uint64_t left = shard_listing_attribute_blocks(e->count) - n, there = t->blocks - block;
-  int rc = t->guarded ? find_copied(p, block,
-                                    !on            ? 1
-                                    : left < there ? left
-                                                   : there,
-                                    &data, &size)
-                      : find_block(&blocks, block, shard_listing_block_most(t->longest), NULL,
-                                   &data, &size);
+  int rc = find_block(&blocks, block, shard_listing_block_most(t->longest), &data, &size);
   if (rc != 0 || *data != SHARD_BLOCK_FRONT) {
     return -EBADMSG;
   }
@@ -274,7 +185,6 @@ static int enter_run(struct shard_position *p, const struct shard_extent *e, con
   p->position = e->first + n;
   p->left = e->count - n;
   p->number = run.number + n;
-  p->held = 0; /* its record may be where blocks were */
   p->digits_end = run.prefix_length + run.width;
   p->length = 0;
   return 0;
@@ -353,27 +263,25 @@ static inline int step_extent(struct shard_position *p) {
   return rc;
 }
 
-/* Put p at the beginning of the block that holds position i, or before i in a run. on: for who
- * reads on. */
-static int enter_extent(struct shard_position *p, uint64_t i, uint64_t hint, bool on) {
+/* Put p at the beginning of the block that holds position i, or before i in a run. */
+static int enter_extent(struct shard_position *p, uint64_t i, uint64_t hint) {
   struct shard_extent e;
   const uint8_t *record;
   int rc = find_extent(p, i, hint, &p->extent, &e, &record);
   return rc       ? rc
          : e.size ? enter_run(p, &e, record, i - e.first)
-                  : enter_block(p, &e, (i - e.first) / SHARD_BLOCK_NAMES, on);
+                  : enter_block(p, &e, (i - e.first) / SHARD_BLOCK_NAMES);
 }
 
 int shard_names_seek(struct shard_position *p, const struct shard_table *t, uint64_t i) {
   p->table = t;
   p->position = i;
   p->left = 0;
-  p->held = 0;
   p->extent = 0;
   if (i >= t->count) {
     return 0;
   }
-  int rc = enter_extent(p, i, t->extent_count, false);
+  int rc = enter_extent(p, i, t->extent_count);
   while (rc == 0 && p->position < i) {
     rc = step_extent(p);
   }
@@ -387,7 +295,7 @@ static inline int next_name(struct shard_position *p) {
       return 0;
     }
     uint64_t at = p->position;
-    int rc = enter_extent(p, at, p->extent, true);
+    int rc = enter_extent(p, at, p->extent);
     if (rc != 0 || p->position != at) { /* extents that overlap lead back */
       return -EBADMSG;
     }
@@ -398,42 +306,18 @@ static inline int next_name(struct shard_position *p) {
 
 int shard_names_next(struct shard_position *p) { return next_name(p); }
 
-/* A cursor has no room for a block besides names that are so long. */
-static bool is_cramped(const struct shard_cursor *c) {
-  return shard_listing_room(c->at.table) > sizeof(c->name);
-}
-
 int shard_listing_seek(struct shard_cursor *c, const struct shard_listing *l, uint64_t i) {
   if (i > l->names.count) {
     return -EINVAL;
   }
   c->at = (struct shard_position){.table = &l->names, .position = i, .name = c->name};
-  if (is_cramped(c)) {
-    c->error = 0;
-    return 0;
-  }
-  c->at.room = (uint32_t)(sizeof(c->name) - shard_listing_room(&l->names)) +
-               (uint32_t)shard_listing_block_most(l->names.longest);
   c->error = shard_names_seek(&c->at, &l->names, i);
   return c->error;
 }
 
-/* The next name of a cursor that is cramped: from the beginning of its block. */
-static int next_anew(struct shard_cursor *c) {
-  struct shard_position p = SHARD_POSITION(c->at.table);
-  int rc = shard_names_seek(&p, c->at.table, c->at.position);
-  rc = rc ? rc : next_name(&p);
-  if (rc > 0) {
-    memcpy(c->name, p.name, p.length + 1);
-    c->at.length = p.length;
-    c->at.position++;
-  }
-  return rc;
-}
-
 ssize_t shard_listing_next(struct shard_cursor *c, const char **name) {
   if (c->error == 0) {
-    int rc = is_cramped(c) ? next_anew(c) : next_name(&c->at);
+    int rc = next_name(&c->at);
     if (rc > 0) {
       *name = c->name;
       return c->at.length;
@@ -503,15 +387,15 @@ static int step_to_extent(struct shard_position *p, const void *none, uint64_t k
   struct shard_extent e;
   const uint8_t *record;
   (void)none;
-  int rc = read_extent(p, k, &e, &record);
+  int rc = read_extent(p->table, k, &e, &record);
   if (rc == 0) {
-    rc = e.size ? enter_run(p, &e, record, 0) : enter_block(p, &e, 0, false);
+    rc = e.size ? enter_run(p, &e, record, 0) : enter_block(p, &e, 0);
   }
   return rc ? rc : step_extent(p);
 }
 
 static int step_to_block(struct shard_position *p, const void *extent, uint64_t k) {
-  int rc = enter_block(p, extent, k, false);
+  int rc = enter_block(p, extent, k);
   return rc ? rc : step_extent(p);
 }
 
@@ -554,7 +438,7 @@ static int64_t find_lower_bound(const struct shard_table *t, const char *name, s
   if (k <= 0) {
     return k;
   }
-  int rc = read_extent(&p, (uint64_t)k - 1, &e, &record);
+  int rc = read_extent(t, (uint64_t)k - 1, &e, &record);
   if (rc != 0) {
     return rc;
   }
@@ -565,7 +449,7 @@ static int64_t find_lower_bound(const struct shard_table *t, const char *name, s
   if (k <= 0) {
     return k < 0 ? k : -EBADMSG; /* 0 is damage: the extent's first name was not after the target */
   }
-  rc = enter_block(&p, &e, (uint64_t)k - 1, false);
+  rc = enter_block(&p, &e, (uint64_t)k - 1);
   while (rc == 0 && p.left > 0) {
     rc = step_extent(&p);
     if (rc == 0) {
@@ -639,10 +523,9 @@ int shard_names_attributes(const struct shard_table *t, uint64_t block,
     make_attributes(t, block, n, out);
     return 0;
   }
-  uint8_t room[SHARD_BLOCK_NAMES * 18 + 10];
-  const struct blocks blocks = {t->attribute_index, t->attributes, t->attributes_size, t->seed,
-                                t->guarded};
-  if (!t->attributes || find_block(&blocks, block, sizeof(room), room, &p, &size) != 0) {
+  const size_t most = SHARD_BLOCK_NAMES * 18 + 10;
+  const struct blocks blocks = {t->attribute_index, t->attributes, t->attributes_size, t->seed};
+  if (!t->attributes || find_block(&blocks, block, most, &p, &size) != 0) {
     return -EBADMSG;
   }
   const uint8_t *end = p + size;

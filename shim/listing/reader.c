@@ -24,11 +24,6 @@
 #include "base/hex.h"
 #include "listing/codec.h"
 
-#define COPY_MOST (256u << 10) /* a file that may be cut is copied up to this size */
-#define EXTENTS_MOST 65536     /* else its extents are, up to this size */
-#define PIECE 65536            /* bytes that are copied at a time */
-#define TEXT_PIECE 256 /* the same of a text: on the stack, of which a host's thread has 16 KiB */
-
 static bool section_fits(const struct shard_listing *l, const struct shard_section *s) {
   return s->offset <= l->map_size && s->size <= l->map_size - s->offset;
 }
@@ -46,17 +41,6 @@ static bool is_array(const struct shard_section *s, uint64_t n, size_t element) 
 
 static bool index_fits(const struct shard_section *index, uint64_t blocks) {
   return blocks < UINT64_MAX && is_array(index, blocks + 1, SHARD_INDEX_ENTRY);
-}
-
-/* Copy the extents of a table that is guarded: each name would have two or more copied by the
- * kernel. */
-static void copy_extents(struct shard_table *t, size_t size) {
-  uint8_t *copy = size <= EXTENTS_MOST ? malloc(size) : NULL;
-  if (copy && shard_peek(copy, t->extents, size)) {
-    t->extents = t->copy = copy;
-  } else {
-    free(copy);
-  }
 }
 
 /* Fill a table from its header. */
@@ -88,11 +72,7 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
                             .longest = longest,
                             .seed = (others ? SHARD_SEED_OTHERS : SHARD_SEED_NAMES) + header->salt,
                             .order = header->order,
-                            .others = others,
-                            .guarded = l->guarded};
-  if (l->guarded) {
-    copy_extents(t, h->extent.size);
-  }
+                            .others = others};
   if (others && header->order == SHARD_ORDER_DIRECTORY) {
     t->order = SHARD_ORDER_PATH;
   }
@@ -105,83 +85,55 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
   return 0;
 }
 
-static int check_header(struct shard_listing *l) {
-  const struct shard_header *h = l->header;
+int shard_listing_check_header(const struct shard_header *h, uint64_t file_size) {
   if (memcmp(h->magic, SHARD_MAGIC, sizeof(h->magic)) != 0) {
     return -EBADMSG;
   }
   if (h->endian != SHARD_ENDIAN || h->version != SHARD_FORMAT_VERSION) {
     return -EPROTONOSUPPORT;
   }
-  if (!shard_listing_sum_fits(header_crc(h), h->header_crc) || h->file_size != l->map_size ||
-      h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_DIRECTORY ||
-      h->attributes > SHARD_ATTRIBUTES_MADE || h->longest_dir >= SHARD_NAME_MAX ||
-      !section_fits(l, &h->dirs) || !section_fits(l, &h->dirs_by_inode) ||
-      !is_array(&h->dirs_by_inode, h->directories, SHARD_INDEX_ENTRY)) {
+  bool fits = shard_listing_sum_fits(header_crc(h), h->header_crc);
+  return fits && h->file_size == file_size ? 0 : -EBADMSG;
+}
+
+static int map_tables(struct shard_listing *l) {
+  const struct shard_header *h = l->header;
+  if (h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_DIRECTORY ||
+      h->attributes > SHARD_ATTRIBUTES_MADE || !section_fits(l, &h->dirs)) {
     return -EBADMSG;
   }
   int rc = map_table(l, &h->names, h->longest, false, &l->names);
   return rc ? rc : map_table(l, &h->others, h->longest_other, true, &l->others);
 }
 
-/* Check a section's checksum. 0, -EBADMSG or -ENOMEM. */
+/* Check a section's checksum. */
 static int check_section(const struct shard_listing *l, const struct shard_section *s) {
-  uint8_t *room = l->guarded ? malloc(PIECE) : NULL;
-  bool good = room || !l->guarded;
-  int rc = good ? 0 : -ENOMEM;
-  uint32_t crc = 0;
-  for (uint64_t at = 0, n; good && at < s->size; at += n) {
-    n = l->guarded && s->size - at > PIECE ? PIECE : s->size - at;
-    const uint8_t *p = shard_listing_get(l->guarded, l->map + s->offset + at, n, room);
-    good = p;
-    crc = p ? shard_crc32c(crc, p, n) : crc;
-  }
-  free(room);
-  return rc ? rc : good && shard_listing_sum_fits(crc, s->crc) ? 0 : -EBADMSG;
+  uint32_t crc = shard_crc32c(0, l->map + s->offset, s->size);
+  return shard_listing_sum_fits(crc, s->crc) ? 0 : -EBADMSG;
 }
 
-/* The text at `at`, which ends before `end`; malloc'd in *out. Returns what follows it; NULL: there
- * is none, and *rc tells why. */
-static const uint8_t *read_text(const struct shard_listing *l, const uint8_t *at,
-                                const uint8_t *end, char **out, int *rc) {
-  size_t length = 0, room = 0;
-  bool ends = false;
+/* Copy the text at `at`, which ends before `end`, malloc'd, to *out. Returns what follows it; NULL:
+ * there is none, and *rc tells why. */
+static const uint8_t *read_text(const uint8_t *at, const uint8_t *end, char **out, int *rc) {
+  const uint8_t *nul = memchr(at, 0, (size_t)(end - at));
   *rc = -EBADMSG;
-  while (!ends && at < end) {
-    size_t n = (size_t)(end - at) < TEXT_PIECE ? (size_t)(end - at) : TEXT_PIECE;
-    char piece[TEXT_PIECE], *more;
-    const uint8_t *p = shard_listing_get(l->guarded, at, n, piece), *nul = p ? memchr(p, 0, n) : p;
-    n = nul ? (size_t)(nul - p) + 1 : n;
-    if (!p || n == 0 || length + n > SHARD_NAME_MAX) {
-      return NULL;
-    }
-    if (length + n > room) {
-      room = length + n;
-      more = realloc(*out, room);
-      if (!more) {
-        *rc = -ENOMEM;
-        return NULL;
-      }
-      *out = more;
-    }
-    memcpy(*out + length, p, n);
-    length += n;
-    at += n;
-    ends = nul;
+  if (!nul || nul - at >= SHARD_NAME_MAX) {
+    return NULL;
   }
-  return ends ? at : NULL;
+  *out = strdup((const char *)at);
+  *rc = *out ? 0 : -ENOMEM;
+  return *out ? nul + 1 : NULL;
 }
 
 static int check_dirs(struct shard_listing *l) {
   const struct shard_section *s = &l->header->dirs;
   const uint8_t *p = l->map + s->offset, *end = p + s->size;
   int rc = check_section(l, s);
-  rc = rc ? rc : check_section(l, &l->header->dirs_by_inode);
   if (rc) {
     return rc;
   }
-  p = read_text(l, p, end, &l->source, &rc);
-  p = p ? read_text(l, p, end, &l->options, &rc) : NULL;
+  p = read_text(p, end, &l->source, &rc);
+  p = p ? read_text(p, end, &l->options, &rc) : NULL;
   if (!p) {
     return rc;
   }
@@ -190,54 +142,31 @@ static int check_dirs(struct shard_listing *l) {
   return 0;
 }
 
-/* Read `size` bytes from the file's beginning. 0, -EBADMSG if it is shorter, or another errno. */
-static int read_start(int fd, void *to, size_t size) {
-  for (size_t done = 0; done < size;) {
-    ssize_t n = TEMP_FAILURE_RETRY(pread(fd, (char *)to + done, size - done, (off_t)done));
-    if (n <= 0) {
-      return n == 0 ? -EBADMSG : -errno;
-    }
-    done += (size_t)n;
-  }
-  return 0;
-}
-
-/* Map the file, or copy it. 0 or a negative errno. */
-static int take(struct shard_listing *l, int fd, const struct stat *st, bool guarded) {
+/* Map the file. 0 or a negative errno. */
+static int map_file(struct shard_listing *l, int fd, const struct stat *st) {
   if (!S_ISREG(st->st_mode) || st->st_size < (off_t)sizeof(struct shard_header)) {
     return S_ISDIR(st->st_mode) ? -EISDIR : -EBADMSG;
   }
-  size_t size = (size_t)st->st_size;
-  int rc;
-  l->copied = guarded && size <= COPY_MOST;
-  l->guarded = guarded && !l->copied;
-  if (l->copied) {
-    uint8_t *copy = malloc(size);
-    l->map = copy;
-    rc = copy ? read_start(fd, copy, size) : -ENOMEM;
-  } else {
-    void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-    l->map = map == MAP_FAILED ? NULL : map;
-    rc = l->map ? read_start(fd, &l->head, sizeof(l->head)) : -errno;
+  void *map = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_SHARED, fd, 0);
+  if (map == MAP_FAILED) {
+    return -errno;
   }
-  if (rc == 0 && l->copied) {
-    memcpy(&l->head, l->map, sizeof(l->head));
-  }
-  l->map_size = size;
-  l->header = &l->head;
-  return rc;
+  l->map = map;
+  l->map_size = (size_t)st->st_size;
+  l->header = map;
+  return 0;
 }
 
-/* Of an open file, which is closed whatever is returned; fd may be a negative errno. */
-static int open_as(int fd, const char *file, bool guarded, struct shard_listing **out) {
+int shard_listing_map(int fd, const char *file, struct shard_listing **out) {
   int saved = errno, rc = -ENOMEM;
   struct stat st;
   struct shard_listing *l = calloc(1, sizeof(*l));
   if (fd < 0 || fstat(fd, &st) != 0) {
     rc = fd < 0 ? fd : -errno;
   } else if (l && (l->file = strdup(file))) {
-    rc = take(l, fd, &st, guarded);
-    rc = rc ? rc : check_header(l);
+    rc = map_file(l, fd, &st);
+    rc = rc ? rc : shard_listing_check_header(l->header, l->map_size);
+    rc = rc ? rc : map_tables(l);
     rc = rc ? rc : check_dirs(l);
   }
   shard_file_close(fd);
@@ -253,11 +182,7 @@ static int open_as(int fd, const char *file, bool guarded, struct shard_listing 
 int shard_listing_open(const char *file, struct shard_listing **out) {
   int saved = errno, fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = -errno;
   errno = saved;
-  return open_as(fd < 0 ? rc : fd, file, true, out);
-}
-
-int shard_listing_map(int fd, const char *file, bool guarded, struct shard_listing **out) {
-  return open_as(fd, file, guarded, out);
+  return shard_listing_map(fd < 0 ? rc : fd, file, out);
 }
 
 const char *shard_listing_strerror(int rc) {
@@ -269,13 +194,9 @@ const char *shard_listing_strerror(int rc) {
 void shard_listing_close(struct shard_listing *listing) {
   if (listing) {
     int saved = errno;
-    if (listing->copied) {
-      free((void *)listing->map);
-    } else if (listing->map) {
+    if (listing->map) {
       munmap((void *)listing->map, listing->map_size);
     }
-    free(listing->names.copy);
-    free(listing->others.copy);
     free(listing->source);
     free(listing->options);
     free(listing->file);
@@ -311,78 +232,23 @@ void shard_listing_info(const struct shard_listing *l, struct shard_listing_info
   shard_hex_print(out->digest, h->digest, sizeof(h->digest));
 }
 
-/* Read the directory at `at`, which is not behind the section. Returns what follows it; NULL for
- * damage. */
-static const uint8_t *read_dir(const struct shard_listing *l, const uint8_t *at,
-                               struct shard_dir_entry *out) {
-  const size_t fixed = sizeof(out->id);
-  if (at < l->dirs || (size_t)(l->dirs_end - at) <= fixed) {
-    return NULL;
-  }
-  size_t left = (size_t)(l->dirs_end - at) - fixed, most = l->header->longest_dir + (size_t)1;
-  size_t n = left < most ? left : most;
-  const uint8_t *id = shard_listing_get(l->guarded, at, fixed, &out->id);
-  const uint8_t *path = id ? shard_listing_get(l->guarded, at + fixed, n, out->room) : NULL;
-  const uint8_t *nul = path ? memchr(path, 0, n) : NULL;
-  if (!nul) {
-    return NULL;
-  }
-  if (!l->guarded) {
-    memcpy(&out->id, id, fixed);
-  }
-  out->path = (const char *)path;
-  return at + fixed + (nul - path) + 1;
-}
-
-bool shard_listing_dir(const struct shard_listing *l, const uint8_t **pos,
-                       struct shard_dir_entry *out) {
+bool shard_listing_dir(const struct shard_listing *l, const uint8_t **pos, struct shard_dir *out,
+                       const char **path) {
   const uint8_t *p = *pos ? *pos : l->dirs;
   if (p >= l->dirs_end) {
     return false;
   }
-  *pos = read_dir(l, p, out);
-  if (!*pos) {
-    out->id = (struct shard_dir){0};
-    out->path = "";
-    *pos = l->dirs_end;
+  const uint8_t *name = p + sizeof(*out), *nul = NULL;
+  if ((size_t)(l->dirs_end - p) > sizeof(*out)) {
+    memcpy(out, p, sizeof(*out));
+    nul = memchr(name, 0, (size_t)(l->dirs_end - name));
+  }
+  *path = nul ? (const char *)name : "";
+  *pos = nul ? nul + 1 : l->dirs_end;
+  if (!nul) {
+    *out = (struct shard_dir){.ino = 0};
   }
   return true;
-}
-
-int shard_listing_dir_find(const struct shard_listing *l, uint64_t dev, uint64_t ino,
-                           struct shard_dir_entry *out) {
-  const uint8_t *by_inode = l->map + l->header->dirs_by_inode.offset;
-  uint64_t low = 0, high = l->header->directories;
-  while (low < high) {
-    uint64_t mid = low + (high - low) / 2, offset;
-    uint8_t room[SHARD_INDEX_ENTRY];
-    uint32_t written;
-    const uint8_t *p =
-        shard_listing_get(l->guarded, by_inode + mid * SHARD_INDEX_ENTRY, sizeof(room), room);
-    if (!p) {
-      return -EBADMSG;
-    }
-    memcpy(&offset, p, sizeof(offset));
-    memcpy(&written, p + sizeof(offset), sizeof(written));
-    if (offset >= l->header->dirs.size ||
-        !read_dir(l, l->map + l->header->dirs.offset + offset, out)) {
-      return -EBADMSG;
-    }
-    uint32_t crc = shard_crc32c(l->header->salt + (uint32_t)mid, &offset, sizeof(offset));
-    crc = shard_crc32c(crc, &out->id, sizeof(out->id));
-    if (!shard_listing_sum_fits(shard_crc32c(crc, out->path, strlen(out->path) + 1), written)) {
-      return -EBADMSG;
-    }
-    if (out->id.ino == ino && out->id.dev == dev) {
-      return 1;
-    }
-    if (out->id.ino < ino || (out->id.ino == ino && out->id.dev < dev)) {
-      low = mid + 1;
-    } else {
-      high = mid;
-    }
-  }
-  return 0;
 }
 
 /* Check the checksums and the order of the names, and that all attributes can be read. */
@@ -417,7 +283,6 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
 int shard_listing_verify(const struct shard_listing *l) {
   const struct shard_header *h = l->header;
   int rc = check_section(l, &h->dirs);
-  rc = rc ? rc : check_section(l, &h->dirs_by_inode);
   rc = rc ? rc : verify_table(l, &h->names, &l->names);
   return rc ? rc : verify_table(l, &h->others, &l->others);
 }

@@ -41,6 +41,7 @@
 #include "base/filesystem.h"
 #include "base/path.h"
 #include "build/intake.h"
+#include "build/memory.h"
 #include "config/config.h"
 #include "libshard.h"
 #include "listing/identity.h"
@@ -808,7 +809,7 @@ static size_t count_started(struct tree *t) {
 int shard_walk(const char *root, struct shard_intake *intake, size_t threads, char *err,
                size_t size) {
   struct tree t = {.name = root, .intake = intake, .err = err, .size = size};
-  size_t most = count_descriptors(), room = shard_config()->build_memory / 4 / SHARD_WALK_THREADS;
+  size_t most = count_descriptors(), room = shard_memory_for_names() / 4 / SHARD_WALK_THREADS;
   t.buffer_size = room < BUFFER_LEAST ? BUFFER_LEAST : room > BUFFER_MOST ? BUFFER_MOST : room;
   most = most > threads ? threads : most;
   t.most = intake->options->chunk || most < 1 ? 1 : most;

@@ -24,7 +24,7 @@
 #include "stats/notes.h"
 #include "stats/stats.h"
 
-/* A directory as it was reached: one that is mounted elsewhere may have another path there. */
+/* A directory as it was reached. */
 struct place {
   uint64_t dev, ino, mount, generation;
   int64_t changed; /* its ctime: it may be moved, and its inode be another directory's later */
@@ -67,9 +67,15 @@ static bool refresh_roots(struct roots *r, uint64_t *generation) {
   uint64_t known = *generation, now = atomic_load(&shard_notes_head->generation);
   copy_roots(r);
   for (uint32_t i = 0; i < r->count; i++) {
-    struct shard_climb_root *root = &r->roots[r->count - 1 - i], before = *root;
-    if (shard_notes_is_ready(i) && *root->path == '/' && shard_climb_look(root) > 0 &&
-        (root->ino != before.ino || root->dev != before.dev)) {
+    struct shard_climb_root *root = &r->roots[r->count - 1 - i];
+    struct statx st;
+    int fd = shard_notes_is_ready(i) && *root->path == '/' ? shard_climb_open(root->path, &st) : -1;
+    if (fd >= 0) {
+      shard_climb_close(fd);
+    }
+    if (fd >= 0 && (root->ino != st.stx_ino || root->dev != shard_climb_device(&st))) {
+      root->ino = st.stx_ino;
+      root->dev = shard_climb_device(&st);
       atomic_store(&shard_notes_dataset(i)->dev, root->dev);
       atomic_store(&shard_notes_dataset(i)->ino, root->ino);
       atomic_fetch_add(&shard_notes_head->generation, 1);
@@ -80,48 +86,15 @@ static bool refresh_roots(struct roots *r, uint64_t *generation) {
   return now != known;
 }
 
-__attribute__((noinline)) static int find_unseen(int fd, const struct statx *st,
-                                                 const struct roots *r, struct shard_climb *climb,
-                                                 int rc) {
-  char room[2 * PATH_MAX];
-  return shard_climb_find_unseen(fd, st, r->roots, r->count, climb, rc, room);
-}
-
-/*
- * Go up from directory fd to a root. 1: *out tells which, and path[PATH_MAX] has the path from that
- * root to where the climb has ended: "", unless that is a mount of a part of the root's tree. 0:
- * there is none. A negative errno: it cannot be told.
- */
+/* Go up from directory fd to a root, as shard_climb_find(). */
 static int find_root(int fd, const struct statx *st, uint64_t *generation, struct roots *r,
-                     struct shard_climb *out, char *path) {
+                     struct shard_climb *out) {
   copy_roots(r);
-  *path = 0;
   int rc = shard_climb_find(fd, st, r->roots, r->count, out);
   if (rc <= 0 && refresh_roots(r, generation)) {
     rc = shard_climb_find(fd, st, r->roots, r->count, out);
   }
-  if (rc < 0 || (rc == 0 && out->blind)) {
-    rc = find_unseen(fd, st, r, out, rc);
-  }
-  /* A mount inside a dataset has the names by which it is reached; so only if no root was met. */
-  if (rc == 0 && out->mount_count > 0) {
-    int found = shard_climb_find_mounted(out, r->roots, r->count, path);
-    rc = found != 0 ? found : rc;
-  }
   return rc;
-}
-
-/* Add the last `levels` names of fd's path to path[PATH_MAX], used bytes; the new length or -1. */
-__attribute__((noinline)) static ssize_t add_names(int fd, size_t levels, char *path, size_t used) {
-  char names[PATH_MAX];
-  ssize_t n = shard_climb_read_names(fd, levels, names, sizeof(names));
-  bool apart = used > 0 && n > 0;
-  if (n < 0 || used + apart + (size_t)n >= PATH_MAX) {
-    return -1;
-  }
-  path[used] = '/';
-  memcpy(path + used + apart, names, (size_t)n + 1);
-  return (ssize_t)(used + apart) + n;
 }
 
 /*
@@ -130,25 +103,25 @@ __attribute__((noinline)) static ssize_t add_names(int fd, size_t levels, char *
  */
 __attribute__((noinline)) static bool
 locate(int dirfd, const char *directory, const struct statx *st, struct place *out, char *path) {
-  out->dataset = -1;
   int fd = shard_kernel_open(dirfd, directory, O_PATH | O_DIRECTORY);
   if (fd < 0) { /* no descriptor is left, or the directory has just gone */
     return false;
   }
   struct roots r;
   struct shard_climb climb;
-  int rc = find_root(fd, st, &out->generation, &r, &climb, path);
-  ssize_t n = 0;
-  if (rc > 0) {
-    n = *path ? add_names(fd, climb.levels, path, strlen(path))
-              : shard_climb_read_names(fd, climb.levels, path, PATH_MAX);
-  }
+  int rc = find_root(fd, st, &out->generation, &r, &climb);
+  size_t levels = rc > 0 ? climb.levels : 0;
+  *path = 0;
+  ssize_t n = levels > 0 ? shard_climb_read_path(fd, path, PATH_MAX) : 0;
+  const char *names = n < 0 ? NULL : shard_climb_last_names(path, levels);
   shard_kernel_close(fd);
-  if (rc < 0 || n < 0) { /* no descriptor is left, or there is no /proc */
+  if (rc < 0 || !names) { /* no descriptor is left, or there is no /proc */
     return false;
   }
+  out->dataset = rc > 0 ? (int)(r.count - 1 - climb.which) : -1;
   if (rc > 0) {
-    out->dataset = (int)(r.count - 1 - climb.which);
+    n -= names - path;
+    memmove(path, names, (size_t)n);
     if (n > 0) {
       path[n++] = '/';
     }

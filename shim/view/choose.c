@@ -63,29 +63,11 @@ static int choose_hash(struct shard_served *s, int local_rank) {
   return 0;
 }
 
-/* The listing has walked what its path leads to. */
-static int refuse_covered(const struct shard_served *s) {
-  static atomic_bool said;
-  char text[900];
-  snprintf(text, sizeof(text),
-           "a directory was '%.*s' of SHARD_DATASET='%.256s'; that path leads to something else "
-           "now, whose names the listing has, so listing calls on it fail: open what it leads to "
-           "now, replace no dataset while it is read, or unmount what covers it",
-           (int)(path_length(s) < 300 ? path_length(s) : 300), s->path, s->dataset->path);
-  shard_once_complain(&said, text);
-  return -ESTALE;
-}
-
 /* From the listing, if that has the directory. */
 static int choose_listing(struct shard_served *s) {
-  if (s->covered && s->scope.listing->header->directories != 0) {
-    return refuse_covered(s);
-  }
   int rc = was_listed(s->scope.listing, s->path, path_length(s));
   s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;
   if (rc > 0) {
-    s->holes = s->dataset->holes;
-    s->hole_count = s->dataset->holes_count;
     rc = shard_serve_prepare(s);
   }
   return rc < 0 ? shard_loading_report_damage(s->scope.listing, rc) : 0;
@@ -111,9 +93,6 @@ int shard_choose_epoch(struct shard_served *s) {
   s->stats = shard_stats_root(d->path);
   shard_stats_pass(s->stats, own.rank, own.size, s->epoch, shuffle);
   uint64_t n = hash ? 0 : s->scope.listing->names.count;
-  for (size_t i = 0; i < d->holes_count; i++) {
-    n -= d->holes[i].end - d->holes[i].begin;
-  }
   uint32_t rank = all->per_rank ? 0 : own.rank, size = all->per_rank ? 1 : own.size;
   shard_share_init(&s->share, config->strategy, rank, size, n, s->key);
   if (hash) {

@@ -5,25 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/path.h"
 #include "base/xxh64.h"
 #include "cache/job.h"
 #include "config/config.h"
 #include "config/dataset.h"
 #include "config/launcher.h"
 #include "config/pattern.h"
-#include "listing/listing.h"
 #include "view/once.h"
 #include "view/place.h"
 
 atomic_int shard_datasets_state;
 struct shard_datasets shard_datasets_all;
-static atomic_int listings; /* opened */
 
 /* ---- set-up ------------------------------------------------------------- */
 
@@ -54,15 +49,30 @@ static void judge_listing(const struct shard_config *config) {
   }
 }
 
-/* It may be made later: by this very job, if that makes its data. What else is wrong with a root
- * fails the calls (shard_place_find). */
-static void warn_of_missing(const char *path) {
+/* What was meant, if the text of a path that leads nowhere tells it; or NULL. */
+static const char *guess(const char *path) {
+  const char *blank = strchr(path, ' ');
+  char *before = blank ? strndup(path, (size_t)(blank - path)) : NULL;
+  bool list = before && access(before, F_OK) == 0;
+  free(before);
+  return list                   ? "separate directories by a colon, for a blank is part of a path"
+         : strpbrk(path, "*?[") ? "it is no pattern: name the directory above"
+         : strstr(path, "/~")   ? "nothing replaces the tilde here: write $HOME"
+                                : NULL;
+}
+
+/* What a root's path leads to is no directory. It may be made later: by this very job, if that
+ * makes its data. */
+static void warn_of_root(const char *path, int error) {
   static atomic_bool said;
-  char text[500];
-  snprintf(text, sizeof(text),
-           "SHARD_DATASET='%.256s': No such file or directory; correct it, or make the directory. "
-           "Until it is there nothing is of it, and every rank sees all of what it lists",
-           path);
+  char text[700];
+  bool missing = error == ENOENT || error == ENOTDIR;
+  const char *hint = missing ? guess(path) : "mount it anew, or let this user enter all above it";
+  snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s; %s, %s", path, strerror(error),
+           hint ? hint : "correct it",
+           missing ? "or make the directory. Until it is there nothing is of it, and every rank "
+                     "sees all of what it lists"
+                   : "or correct it. Listing calls on what lies below that path fail");
   shard_once_complain(&said, text);
 }
 
@@ -82,8 +92,9 @@ static int add_dataset(const struct shard_dataset_item *item) {
   d->path = path;
   d->url = url;
   root->path = path;
-  if (shard_place_look(root, &now) == 0) {
-    warn_of_missing(path);
+  int rc = shard_place_look(root, &now);
+  if (rc != 0 && !shard_error_is_shortage(rc)) {
+    warn_of_root(path, -rc);
   }
   return 0;
 }
@@ -211,145 +222,4 @@ struct shard_datasets_rank shard_datasets_get_rank(void) {
   uint64_t now = atomic_load_explicit(&numbers, memory_order_acquire);
   return (struct shard_datasets_rank){(uint32_t)(now >> 32), (uint32_t)now,
                                       atomic_load(&local_rank)};
-}
-
-/* ---- datasets inside others --------------------------------------------- */
-
-/* Positions of the names below directory `path`. */
-static int find_positions(const struct shard_table *t, const char *path, struct shard_hole *out) {
-  char *key = NULL;
-  int length = asprintf(&key, "%s/", path);
-  if (length < 0) {
-    return -ENOMEM;
-  }
-  int rc = shard_names_below(t, key, (size_t)length, &out->begin, &out->end);
-  free(key);
-  return rc;
-}
-
-static int compare_holes(const void *pa, const void *pb) {
-  const struct shard_hole *a = pa, *b = pb;
-  if (a->begin != b->begin) {
-    return a->begin < b->begin ? -1 : 1;
-  }
-  return (a->end < b->end) - (a->end > b->end);
-}
-
-/*
- * Where dataset `inner` lies in dataset d, whose canonical path is `outer`, malloc'd in *out; NULL:
- * it does not lie there. 0 or a negative errno.
- */
-static int find_inner_path(const struct shard_view_dataset *d, const char *outer,
-                           const struct shard_view_dataset *inner, char **out) {
-  char *real = realpath(inner->path, NULL);
-  struct stat st;
-  struct shard_dir_entry known = SHARD_DIR_ENTRY(d->listing);
-  int rc = 0;
-  *out = NULL;
-  if (!real || stat(real, &st) != 0) {
-    rc = errno == ENOENT ? 0 : -errno; /* it may be made later */
-    free(real);
-    return rc;
-  }
-  const char *rest = shard_dataset_inside(real, outer);
-  if (!rest && (rc = shard_listing_dir_find(d->listing, st.st_dev, st.st_ino, &known)) > 0 &&
-      *known.path) {
-    rest = known.path; /* it is mounted from inside this one */
-  }
-  *out = rest ? strdup(rest) : NULL;
-  rc = rc < 0 ? rc : rest && !*out ? -ENOMEM : 0;
-  free(real);
-  return rc;
-}
-
-/* Holes lie apart or in one another: keep the outer ones. */
-static void merge_holes(struct shard_view_dataset *d) {
-  qsort(d->holes, d->nested_count, sizeof(*d->holes), compare_holes);
-  for (size_t i = 0; i < d->nested_count; i++) {
-    if (d->holes_count == 0 || d->holes[i].begin >= d->holes[d->holes_count - 1].end) {
-      d->holes[d->holes_count++] = d->holes[i];
-    }
-  }
-}
-
-int shard_datasets_find_nested(struct shard_view_dataset *d) {
-  char *outer = realpath(d->path, NULL);
-  int rc = outer ? 0 : -errno;
-  d->nested = calloc(shard_datasets_all.count, sizeof(*d->nested));
-  d->holes = calloc(shard_datasets_all.count, sizeof(*d->holes));
-  if (!d->nested || !d->holes) {
-    rc = -ENOMEM;
-  }
-  for (size_t i = 0; i < shard_datasets_all.count && rc == 0; i++) {
-    char *path = NULL;
-    if (&shard_datasets_all.items[i] != d) {
-      rc = find_inner_path(d, outer, &shard_datasets_all.items[i], &path);
-    }
-    if (path) {
-      rc = find_positions(&d->listing->names, path, &d->holes[d->nested_count]);
-      d->nested[d->nested_count++] = path;
-    }
-  }
-  free(outer);
-  if (rc == 0) {
-    merge_holes(d);
-  }
-  return rc;
-}
-
-/* ---- which dataset, and where in it ------------------------------------- */
-
-void shard_datasets_note_listing(void) { atomic_fetch_add(&listings, 1); }
-
-/* Whether a directory was made after the listing: its number is another one's that has gone. */
-static bool is_younger(const struct statx *st, const struct shard_dir *known) {
-  return (st->stx_mask & STATX_BTIME) &&
-         (st->stx_btime.tv_sec > known->ctime_sec ||
-          (st->stx_btime.tv_sec == known->ctime_sec && st->stx_btime.tv_nsec > known->ctime_nsec));
-}
-
-/* Whether what a directory holds is still what was listed is asked when a listing is opened. This
- * asks only which directory it is: one that was renamed is the same, and its ctime another. */
-int shard_datasets_find_listed(const struct statx *st, struct shard_datasets_place *out) {
-  for (size_t i = 0; i < shard_datasets_all.count; i++) {
-    struct shard_view_dataset *d = &shard_datasets_all.items[i];
-    if (atomic_load_explicit(&d->state, memory_order_acquire) != SHARD_ONCE_READY || !d->listing) {
-      continue;
-    }
-    struct shard_dir_entry known = SHARD_DIR_ENTRY(d->listing);
-    /* One that cannot be read is not found: then its path is looked for, and its names fail. */
-    if (shard_listing_dir_find(d->listing, makedev(st->stx_dev_major, st->stx_dev_minor),
-                               st->stx_ino, &known) <= 0 ||
-        known.id.mtime_sec != st->stx_mtime.tv_sec ||
-        known.id.mtime_nsec != st->stx_mtime.tv_nsec || is_younger(st, &known.id)) {
-      continue;
-    }
-    const char *path = known.path;
-    for (size_t k = 0; k < d->nested_count; k++) {
-      if (shard_path_below(path, d->nested[k])) {
-        return 0; /* the inner dataset's; go up to it */
-      }
-    }
-    out->dataset = d;
-    out->covered = false;
-    out->path = strdup(path);
-    return out->path ? 1 : -ENOMEM;
-  }
-  return 0;
-}
-
-int shard_datasets_find(int fd, const struct statx *st, struct shard_datasets_place *out) {
-  bool listed = atomic_load_explicit(&listings, memory_order_relaxed) > 0;
-  struct shard_place place;
-  out->dataset = NULL;
-  int rc = listed ? shard_datasets_find_listed(st, out) : 0;
-  if (rc != 0) {
-    return rc;
-  }
-  rc = shard_place_find(fd, st, shard_datasets_all.roots, shard_datasets_all.count, &place);
-  bool of_one = rc != 0 && place.which < shard_datasets_all.count;
-  out->dataset = of_one ? &shard_datasets_all.items[place.which] : NULL;
-  out->path = place.path;
-  out->covered = place.covered;
-  return rc;
 }

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * datasets.h - the datasets of SHARD_DATASET: set up once, and which of them a directory is of.
- *
- * Of nested datasets the innermost has a directory. The outer listing has positions for those
- * files, too: they are holes, which no rank owns, so that the shares of each dataset are equal.
+ * datasets.h - the datasets of SHARD_DATASET, set up once, and the rank that this process is.
  *
  * Thread-safe, fork-proof (once.h). Nothing is ever freed.
  */
@@ -30,9 +27,6 @@ struct shard_view_dataset {
   /* What loading.c fills in. */
   atomic_int state; /* a slot (once.h) for what follows */
   struct shard_listing *listing;
-  char **nested;            /* paths from this root to those of datasets inside it */
-  struct shard_hole *holes; /* the positions that those take, ascending */
-  size_t nested_count, holes_count;
   bool told;          /* an error that a later call may not meet was printed */
   int error;          /* why there is no listing; a negative errno, printed */
   atomic_int opening; /* a slot for a new edition; never READY */
@@ -81,29 +75,3 @@ int shard_datasets_find_rank(char *err, size_t size);
 
 /* What was found. */
 struct shard_datasets_rank shard_datasets_get_rank(void);
-
-/*
- * Fill in what other datasets lie inside of this one, whose listing is open, and the positions that
- * they take. 0 or a negative errno.
- */
-int shard_datasets_find_nested(struct shard_view_dataset *d);
-
-/* A listing has been opened: shard_datasets_find_listed() has something to look at. */
-void shard_datasets_note_listing(void);
-
-/* Where a directory is. */
-struct shard_datasets_place {
-  struct shard_view_dataset *dataset;
-  char *path;   /* from its root, "" for the root itself; malloc'd */
-  bool covered; /* that path leads elsewhere (place.h) */
-};
-
-/* By a listing that is open, if that has the directory as it is now (*st). 1, 0 or -ENOMEM. */
-int shard_datasets_find_listed(const struct statx *st, struct shard_datasets_place *out);
-
-/*
- * By a listing; else by going up from directory fd (place.h), of which *st is known. 1, 0: it is of
- * none, or a negative errno: that cannot be told; out->dataset is the one whose root cannot be
- * looked at, or NULL.
- */
-int shard_datasets_find(int fd, const struct statx *st, struct shard_datasets_place *out);

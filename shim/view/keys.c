@@ -59,7 +59,7 @@ int shard_bucket_open(const char *url, const char *const *environment, struct sh
     snprintf(options.include, sizeof(options.include), "%s", config->include);
   }
   const struct shard_cache_source source = {
-      .url = url, .options = &options, .environment = environment, .for_job = true};
+      .url = url, .options = &options, .environment = environment};
   return shard_cache_open(&source, out, err, size);
 }
 

@@ -40,7 +40,7 @@ static int open_named(const struct shard_view_dataset *d, uint64_t epoch,
   if (list && shard_pattern_expand(shard_config()->listing, shard_datasets_get_rank().rank, epoch,
                                    list, PATH_MAX) >= 0) {
     const struct shard_cache_source source = {
-        .dir = d->path, .list = list, .options = &all->options, .for_job = true};
+        .dir = d->path, .list = list, .options = &all->options};
     rc = shard_cache_open(&source, out, err, size);
   } else {
     shard_error_set(err, size, rc, "SHARD_LISTING: too long, or out of memory");
@@ -100,34 +100,8 @@ static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
     return open_named(d, shard_config()->epoch, &d->listing, err, size);
   }
   const struct shard_cache_source source = {
-      .dir = d->path, .url = d->url, .options = &all->options, .for_job = true};
-  int rc = shard_cache_open(&source, &d->listing, err, size);
-  if (rc == 0) {
-    rc = shard_datasets_find_nested(d);
-    if (rc != 0) {
-      shard_error_set(err, size, rc, "cannot use the listing of '%.300s': %s", d->path,
-                      strerror(-rc));
-    }
-  }
-  return rc;
-}
-
-/* As if nothing had been opened. */
-static void forget(struct shard_view_dataset *d) {
-  d->nested = NULL;
-  d->holes = NULL;
-  d->nested_count = d->holes_count = 0;
-  d->listing = NULL;
-}
-
-static void unload(struct shard_view_dataset *d) {
-  for (size_t i = 0; i < d->nested_count; i++) {
-    free(d->nested[i]);
-  }
-  free(d->nested);
-  free(d->holes);
-  shard_listing_close(d->listing);
-  forget(d);
+      .dir = d->path, .url = d->url, .options = &all->options};
+  return shard_cache_open(&source, &d->listing, err, size);
 }
 
 /* A prefix of a bucket below which there is no key is probably a wrong one, and so are patterns
@@ -168,7 +142,7 @@ static void tell_serving(const struct shard_view_dataset *d) {
 /* Open the dataset's listing, and set d->error. */
 static void load(struct shard_view_dataset *d) {
   char err[700], text[900];
-  forget(d); /* a parent that forked in the middle of this may have left something */
+  d->listing = NULL; /* a parent that forked in the middle of this may have left something */
   d->error = open_listing(d, err, sizeof(err));
   d->error = d->error ? d->error : check_names(d, d->listing, err, sizeof(err));
   if (d->error == -EACCES) {
@@ -180,7 +154,8 @@ static void load(struct shard_view_dataset *d) {
       shard_log(SHARD_LOG_ERROR, text);
     }
     d->told = true;
-    unload(d);
+    shard_listing_close(d->listing);
+    d->listing = NULL;
     return;
   }
   if (shard_config()->log >= SHARD_LOG_INFO) {
@@ -193,9 +168,6 @@ int shard_loading_have_listing(struct shard_view_dataset *d) {
   if (shard_once_enter(&d->state) == 0) {
     load(d);
     int rc = d->error;
-    if (rc == 0) {
-      shard_datasets_note_listing();
-    }
     shard_once_leave(&d->state, shard_error_is_shortage(rc) ? SHARD_ONCE_EMPTY : SHARD_ONCE_READY);
     return rc;
   }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "view/place.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,351 +9,297 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
 
-#include "base/kernel.h"
+#include "base/error.h"
 #include "base/path.h"
-#include "base/xxh64.h"
-#include "host/real.h"
+#include "libshard.h"
+#include "view/once.h"
 
-/* ---- names on the way up --------------------------------------------------------------------- */
+#define MOST_TRIES 3 /* while names change */
 
-/* A path that grows at its front. */
-struct upward {
-  char *data;
-  size_t room, length; /* the path is the last `length` bytes before a NUL */
-};
+/* ---- a root ------------------------------------------------------------- */
 
-static int prepend(struct upward *p, const char *name, size_t length) {
-  size_t need = p->length + length + 2;
-  if (need > p->room) {
-    size_t room = need * 2 + 256;
-    char *data = malloc(room);
-    if (!data) {
-      return -ENOMEM;
-    }
-    if (p->data) {
-      memcpy(data + room - p->length - 1, p->data + p->room - p->length - 1, p->length + 1);
-    } else {
-      data[room - 1] = 0;
-    }
-    free(p->data);
-    p->data = data;
-    p->room = room;
-  }
-  char *begin = p->data + p->room - 1 - p->length;
-  if (p->length > 0) {
-    *--begin = '/';
-    p->length++;
-  }
-  memcpy(begin - length, name, length);
-  p->length += length;
-  return 0;
+static atomic_uint changes; /* of what a root has led to */
+
+static bool is_same_root(const struct shard_climb_root *a, const struct shard_climb_root *b) {
+  return a->ino == b->ino && a->dev == b->dev && a->mount == b->mount;
 }
 
-/* Prepend the name that directory `child` has in the directory open as `parent`: all are tried. */
-static int prepend_child(int parent, const struct statx *child, struct upward *p) {
-  char buf[1024] __attribute__((aligned(8)));
-  int fd = shard_kernel_open(parent, ".", O_RDONLY | O_DIRECTORY), rc = fd < 0 ? -errno : -ENOENT;
-  ssize_t n;
-  while (fd >= 0 && rc == -ENOENT && (n = shard_real()->getdents64(fd, buf, sizeof(buf))) > 0) {
-    for (ssize_t at = 0; rc == -ENOENT && at < n;) {
-      const struct dirent64 *d = (const struct dirent64 *)(buf + at);
-      struct statx st;
-      at += d->d_reclen;
-      if ((d->d_type == DT_DIR || d->d_type == DT_UNKNOWN) && strcmp(d->d_name, "..") != 0 &&
-          strcmp(d->d_name, ".") != 0 && shard_climb_stat(fd, d->d_name, &st) == 0 &&
-          S_ISDIR(st.stx_mode) && shard_climb_is_same(&st, child)) {
-        rc = prepend(p, d->d_name, strlen(d->d_name));
-      }
-    }
+/* Whether the kernel's path of fd is `path`. */
+static bool has_path(int fd, const char *path) {
+  size_t room = strlen(path) + 2;
+  char *now = __builtin_alloca(room);
+  return shard_climb_read_path(fd, now, room) == (ssize_t)room - 2 &&
+         memcmp(now, path, room - 2) == 0;
+}
+
+static void warn_of_move(const struct shard_place_root *root, const struct shard_climb_root *first,
+                         const struct shard_climb_root *now) {
+  static atomic_bool said;
+  char text[900];
+  if (strcmp(first->path, now->path) != 0 && (first->ino != now->ino || first->dev != now->dev)) {
+    snprintf(text, sizeof(text),
+             "SHARD_DATASET='%.256s' leads to '%.256s' now, and led to '%.256s' before, which is "
+             "not of the dataset any more: change no symbolic link in it while a job runs",
+             root->path, now->path, first->path);
+    shard_once_complain(&said, text);
   }
-  shard_kernel_close(fd);
-  return rc;
 }
 
 /*
- * The last `levels` names of fd's path, malloc'd in *out: by /proc; where that is not mounted, or
- * the path is too long for it, each directory is searched for in its parent.
+ * Remember what root fd is, *now, and fill in its canonical path: the one that was seen last, if
+ * that is it still; it may change while the directory stays. 0 or -ENOMEM.
  */
-static __attribute__((noinline)) int find_names(int fd, size_t levels, char **out) {
-  struct upward p = {0};
-  int at = fd, rc = prepend(&p, "", 0);
-  char *text = malloc(PATH_MAX); /* a host's thread may have a small stack */
-  if (!text) {
-    rc = -ENOMEM;
-  }
-  while (rc == 0 && levels > 0) {
-    ssize_t n = shard_climb_read_names(at, levels, text, PATH_MAX);
-    if (n >= 0 || n == -ERANGE) {
-      rc = n >= 0 ? prepend(&p, text, (size_t)n) : -ENOENT;
-      break;
+static int remember(struct shard_place_root *root, int fd, struct shard_climb_root *now) {
+  const struct shard_climb_root *last = atomic_load_explicit(&root->last, memory_order_acquire);
+  const struct shard_climb_root *first = NULL;
+  if (last && has_path(fd, last->path)) {
+    now->path = last->path;
+    if (is_same_root(last, now)) {
+      return 0;
     }
-    struct statx here = {0};
-    int parent = shard_kernel_open(at, "..", O_PATH | O_DIRECTORY);
-    rc = parent < 0 ? -errno : shard_climb_stat(at, "", &here);
-    if (rc == 0) {
-      rc = prepend_child(parent, &here, &p);
-    }
-    if (at != fd) {
-      shard_kernel_close(at);
-    }
-    at = parent;
-    levels--;
   }
-  if (at != fd && at >= 0) {
-    shard_kernel_close(at);
-  }
-  free(text);
-  if (rc == 0) {
-    memmove(p.data, p.data + p.room - 1 - p.length, p.length + 1);
-    *out = p.data;
-  } else {
-    free(p.data);
-  }
-  return rc;
-}
-
-/* ---- which root --------------------------------------------------------- */
-
-/* Put `first` before *path, which is malloc'd anew. */
-static int join(const char *first, char **path) {
-  char *whole = NULL;
-  int rc = asprintf(&whole, "%s%s%s", first, *first && **path ? "/" : "", *path) < 0 ? -ENOMEM : 0;
-  free(*path);
-  *path = rc == 0 ? whole : NULL;
-  return rc;
-}
-
-/*
- * The root of which one of the mounts on the way up is a part, and the path, malloc'd, from there
- * to the mount. 1, 0 or a negative errno.
- */
-__attribute__((noinline)) static int find_mounted(struct shard_climb *climb,
-                                                  const struct shard_climb_root *roots,
-                                                  size_t count, char **path) {
-  char *buf = malloc(PATH_MAX);
-  int rc = buf ? shard_climb_find_mounted(climb, roots, count, buf) : -ENOMEM;
-  if (rc <= 0) {
-    free(buf);
-    buf = NULL;
-  }
-  *path = buf;
-  return rc;
-}
-
-/*
- * The parent of the last directory that was found to lie outside all roots, by the kernel's path,
- * which tells where it is now, and by its inode and ctime, which tell which one it is: numbers of
- * mounts and names return. Its other children lie outside, too, but for roots and mounts. So a
- * walk of a tree that is not served does not go up from each directory.
- */
-static _Thread_local struct {
-  uint64_t mount, roots; /* roots: which they were */
-  uint64_t dev, ino;
-  int64_t sec;
-  uint32_t nsec;
-  size_t length; /* 0: there is none */
-  char parent[232];
-} outside;
-
-static uint64_t name_roots(const struct shard_climb_root *roots, size_t count) {
-  uint64_t name = 0;
-  for (size_t i = 0; i < count; i++) {
-    name = ((name ^ roots[i].dev) * SHARD_XXH_PRIME1) ^ (roots[i].ino * SHARD_XXH_PRIME2);
-  }
-  return name;
-}
-
-/* ---- what roots have been ----------------------------------------------- */
-
-static bool is_seen(const struct shard_place_seen *s, const struct shard_climb_root *now) {
-  return s && s->root.ino == now->ino && s->root.dev == now->dev && s->root.born == now->born;
-}
-
-int shard_place_look(struct shard_place_root *root, struct shard_climb_root *now) {
-  const struct shard_place_seen *newest = atomic_load_explicit(&root->seen, memory_order_acquire);
-  *now = newest ? newest->root : (struct shard_climb_root){.path = root->path};
-  if (*root->path != '/') {
-    return -EINVAL; /* it could not be made absolute, so any directory may be of it */
-  }
-  int rc = shard_climb_look(now);
-  if (rc <= 0 || is_seen(newest, now)) {
-    return rc < 0 && now->ino != 0 ? 0 : rc;
-  }
-  struct shard_place_seen *seen = malloc(sizeof(*seen));
+  struct {
+    struct shard_climb_root root;
+    char path[];
+  } *seen = malloc(sizeof(*seen) + (now->path ? 0 : PATH_MAX));
   if (!seen) {
     return -ENOMEM;
   }
-  *seen = (struct shard_place_seen){.older = newest, .root = *now};
-  while (!atomic_compare_exchange_weak(&root->seen, &seen->older, seen)) {
+  if (!now->path) {
+    ssize_t n = shard_climb_read_path(fd, seen->path, PATH_MAX);
+    if (n <= 0 || *seen->path != '/') {
+      free(seen);
+      return 0; /* no /proc: it is known by its inode */
+    }
+    void *less = realloc(seen, sizeof(*seen) + (size_t)n + 1);
+    seen = less ? less : seen;
+    now->path = seen->path;
   }
-  return 1;
+  seen->root = *now;
+  atomic_fetch_add(&changes, 1);
+  atomic_store_explicit(&root->last, &seen->root, memory_order_release);
+  if (!atomic_compare_exchange_strong(&root->first, &first, &seen->root)) {
+    warn_of_move(root, first, now);
+  }
+  return 0;
 }
 
-/*
- * Whether directory fd lies in what one of the roots has been before, as shard_place_find().
- * -ESTALE: one had its number, and the file system does not tell when it was made.
- */
-__attribute__((noinline)) static int find_replaced(int fd, const struct statx *st,
-                                                   struct shard_place_root *known, size_t count,
-                                                   struct shard_place *out) {
-  size_t levels = SIZE_MAX;
-  bool sure = true;
-  for (size_t i = 0; i < count; i++) {
-    const struct shard_place_seen *s = atomic_load(&known[i].seen);
-    while (s && (s = s->older)) {
-      struct shard_climb climb;
-      if (shard_climb_find(fd, st, &s->root, 1, &climb) > 0 && climb.levels < levels) {
-        levels = climb.levels;
-        sure = s->root.born != 0;
-        out->which = i;
-      }
+/* Look where no descriptor is left to open it. */
+static int look_plainly(const char *path, struct statx *st, int rc) {
+  return shard_climb_stat(AT_FDCWD, path, st) == 0 && S_ISDIR(st->stx_mode) ? 0 : rc;
+}
+
+int shard_place_look(struct shard_place_root *root, struct shard_climb_root *now) {
+  struct statx st;
+  *now = (struct shard_climb_root){0};
+  if (*root->path != '/') {
+    return -EINVAL; /* it could not be made absolute, so any directory may be of it */
+  }
+  int fd = shard_climb_open(root->path, &st);
+  int rc = fd >= 0 ? 0 : shard_error_is_shortage(fd) ? look_plainly(root->path, &st, fd) : fd;
+  if (rc == 0) {
+    now->dev = shard_climb_device(&st);
+    now->ino = st.stx_ino;
+    now->mount = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0;
+  } else {
+    const struct shard_climb_root *last = atomic_load_explicit(&root->last, memory_order_acquire);
+    if (last) {
+      *now = *last;
+      now->mount = 0; /* it may be anywhere */
     }
   }
-  if (levels == SIZE_MAX) {
-    return 0;
+  if (fd >= 0) {
+    rc = remember(root, fd, now);
+    shard_climb_close(fd);
   }
-  out->covered = true;
-  int rc = sure ? find_names(fd, levels, &out->path) : -ESTALE;
-  out->which = rc == 0 ? out->which : count;
-  return rc == 0 ? 1 : rc;
-}
-
-/*
- * The length of the parent's path, with its slash, of a directory that lies where its siblings lie;
- * path begins with it. 0: it may lie elsewhere.
- */
-static size_t find_parent(int fd, const struct statx *st, struct shard_place_root *roots,
-                          size_t count, char path[sizeof(outside.parent)]) {
-  for (size_t i = 0; i < count; i++) {
-    for (const struct shard_place_seen *s = atomic_load(&roots[i].seen); s; s = s->older) {
-      if (shard_climb_is_root(&s->root, st)) {
-        return 0;
-      }
-    }
-  }
-  bool apart = !(st->stx_mask & STATX_MNT_ID) || (st->stx_attributes & STATX_ATTR_MOUNT_ROOT);
-  ssize_t n = apart ? 0 : shard_climb_read_path(fd, path, sizeof(outside.parent));
-  while (n > 0 && path[n - 1] != '/') {
-    n--;
-  }
-  return n > 0 && *path == '/' ? (size_t)n : 0;
-}
-
-static bool is_outside(const struct statx *parent) {
-  return outside.ino == parent->stx_ino && outside.dev == shard_climb_device(parent) &&
-         outside.sec == parent->stx_ctime.tv_sec && outside.nsec == parent->stx_ctime.tv_nsec;
-}
-
-/* What the way up has not told. */
-__attribute__((noinline)) static int find_unseen(int fd, const struct statx *st,
-                                                 const struct shard_climb_root *roots, size_t count,
-                                                 struct shard_climb *climb, int rc) {
-  char *room = malloc((size_t)2 * PATH_MAX);
-  rc = room ? shard_climb_find_unseen(fd, st, roots, count, climb, rc, room) : -ENOMEM;
-  free(room);
   return rc;
 }
 
-/* 1: a path from the root leads to another directory than *st, or to none. 0: it does not, or this
- * user may not see where it leads. Or a negative errno. */
-static int leads_elsewhere(const struct shard_climb_root *root, const char *path,
-                           const struct statx *st) {
-  struct stat there;
-  char *whole = NULL;
-  if (asprintf(&whole, "%s/%s", root->path, path) < 0) {
-    return -ENOMEM;
+/* ---- a directory -------------------------------------------------------- */
+
+/* A directory, and the roots as they are now. */
+struct look {
+  int fd;
+  const struct statx *st;
+  struct shard_climb_root *roots;
+  size_t count;
+  unsigned changes;    /* `changes` before the roots were looked at */
+  ssize_t length;      /* of its path, or a negative errno */
+  char path[PATH_MAX]; /* the kernel's */
+};
+
+static bool is_missing(int rc) { return rc == -ENOENT || rc == -ENOTDIR; }
+
+/* Look at the root that is i. 0, or a negative errno: the directory is of it, or may be. */
+static int look_at(struct look *l, struct shard_place_root *known, size_t i) {
+  int rc = shard_place_look(&known[i], &l->roots[i]);
+  const char *seen = l->roots[i].path;
+  if (rc == 0 || is_missing(rc)) {
+    return 0;
   }
-  int error = shard_path_stat(AT_FDCWD, whole, &there) == 0 ? 0 : errno;
-  free(whole);
-  if (error != 0) {
-    return error == EACCES ? 0 : shard_path_leads_nowhere(error) ? 1 : -error;
+  bool may_be = l->length < 0 || *known[i].path != '/' || shard_error_is_shortage(rc) ||
+                shard_path_below(l->path, known[i].path) ||
+                (seen && shard_path_below(l->path, seen));
+  l->roots[i] = (struct shard_climb_root){0};
+  return may_be ? rc : 0;
+}
+
+/* Whether the kernel's path of the directory leads to it. */
+static bool leads_there(const struct look *l) {
+  struct statx there;
+  if (shard_climb_stat(AT_FDCWD, l->path, &there) == 0 && shard_climb_is_same(&there, l->st)) {
+    return true;
   }
-  return there.st_ino != st->stx_ino ||
-         there.st_dev != makedev(st->stx_dev_major, st->stx_dev_minor);
+  int fd = shard_climb_open(l->path, &there); /* PRoot translates no path of statx(2) */
+  if (fd >= 0) {
+    shard_climb_close(fd);
+  }
+  return fd >= 0 && shard_climb_is_same(&there, l->st);
+}
+
+/* Whether it was removed: it has no names. */
+static bool is_removed(const struct look *l) {
+  static const char mark[] = " (deleted)";
+  const ssize_t n = sizeof(mark) - 1;
+  return l->st->stx_nlink == 0 && l->length > n && strcmp(l->path + l->length - n, mark) == 0;
 }
 
 /*
- * The path from a root to directory fd, which lies `levels` below it, or below a mount of a part of
- * its tree, `mounted`. met: the same by the root that was met on the way up, or NULL. 0 or a
- * negative errno.
+ * The parent of the last directory that this thread has found to be of none by going up. Its other
+ * children are of none, too, but for roots and mounts; path, inode and ctime tell that it is the
+ * parent still. So a walk of another mount does not go up from each directory.
  */
-static int name_place(int fd, const struct statx *st, const struct shard_climb_root *roots,
-                      const struct shard_climb *climb, const struct shard_climb *met,
-                      const char *mounted, struct shard_place *out) {
-  int rc = find_names(fd, climb->levels, &out->path);
-  out->which = climb->which;
-  if (rc != 0 || !mounted || (rc = join(mounted, &out->path)) != 0) {
-    return rc;
+static _Thread_local struct {
+  unsigned roots; /* which they were: `changes` */
+  size_t length;  /* 0: there is none */
+  struct statx st;
+  char path[200];
+} outside;
+
+/* Look at the parent of a directory that lies where its siblings lie. The length of its path, or 0:
+ * it may lie elsewhere. */
+static size_t find_parent(const struct look *l, struct statx *parent) {
+  bool alone = l->st->stx_attributes & STATX_ATTR_MOUNT_ROOT;
+  for (size_t i = 0; i < l->count; i++) {
+    alone |= l->roots[i].ino == l->st->stx_ino && l->roots[i].dev == shard_climb_device(l->st);
   }
-  rc = leads_elsewhere(&roots[climb->which], out->path, st);
-  if (rc < 0) {
-    free(out->path);
-    return rc;
-  }
-  out->covered = rc > 0;
-  if (!out->covered || !met) {
-    return 0;
-  }
-  free(out->path);
-  out->covered = false; /* by the root that was met it has a path of its own */
-  return name_place(fd, st, roots, met, NULL, NULL, out);
+  const char *name = alone ? NULL : shard_climb_last_names(l->path, 1);
+  size_t length = name ? (size_t)(name - l->path) : 0;
+  return length < sizeof(outside.path) && shard_climb_stat(l->fd, "..", parent) == 0 ? length : 0;
 }
 
-int shard_place_find(int fd, const struct statx *st, struct shard_place_root *known, size_t count,
-                     struct shard_place *out) {
-  struct shard_climb_root *roots = __builtin_alloca(count * sizeof(*roots));
-  struct shard_climb climb, met;
-  char *mounted = NULL;
-  *out = (struct shard_place){.which = count};
-  for (size_t i = 0; i < count; i++) {
-    int rc = shard_place_look(&known[i], &roots[i]);
-    if (rc < 0) {
+static bool is_outside(const struct look *l) {
+  struct statx now;
+  size_t length = find_parent(l, &now);
+  const struct statx *st = &outside.st;
+  return length > 0 && length == outside.length && memcmp(outside.path, l->path, length) == 0 &&
+         outside.roots == l->changes && shard_climb_is_same(st, &now) &&
+         st->stx_mnt_id == now.stx_mnt_id && st->stx_ctime.tv_sec == now.stx_ctime.tv_sec &&
+         st->stx_ctime.tv_nsec == now.stx_ctime.tv_nsec;
+}
+
+/*
+ * Whether a directory that lies below no root's path is of none for sure: in one mount a directory
+ * has one path. Not if a directory above was renamed between the looks.
+ */
+static bool is_apart(const struct look *l) {
+  bool known = l->length > 0 && (l->st->stx_mask & STATX_MNT_ID), there = false, one = true;
+  for (size_t i = 0; i < l->count; i++) {
+    const struct shard_climb_root *root = &l->roots[i];
+    there |= root->ino != 0;
+    known &= root->ino == 0 || root->path;
+    one &= root->ino == 0 || root->mount == l->st->stx_mnt_id;
+  }
+  return !there || (known && (one ? has_path(l->fd, l->path) : is_outside(l)));
+}
+
+/* Go up from the directory. As shard_place_find(), and *rest is the path, a part of l->path. */
+static int go_up(const struct look *l, bool below, size_t *which, const char **rest) {
+  struct shard_climb climb;
+  int rc = shard_climb_find(l->fd, l->st, l->roots, l->count, &climb);
+  if (rc == 0 && (below || (l->length > 0 && !leads_there(l)))) {
+    return -ESTALE;
+  }
+  if (rc == 0 && l->length > 0 && (outside.length = find_parent(l, &outside.st)) > 0) {
+    outside.roots = l->changes;
+    memcpy(outside.path, l->path, outside.length);
+  }
+  if (rc > 0) {
+    *rest =
+        l->length > 0 || climb.levels == 0 ? shard_climb_last_names(l->path, climb.levels) : NULL;
+    rc = *rest ? 1 : l->length < 0 ? (int)l->length : -ESTALE;
+    *which = rc > 0 || rc == -ENAMETOOLONG ? climb.which : l->count;
+  }
+  return rc;
+}
+
+/* As shard_place_find(), once the roots have been looked at. */
+static int find_root(const struct look *l, size_t *which, const char **rest) {
+  bool below = false;
+  for (size_t i = 0; i < l->count && !below; i++) {
+    const char *top = l->length > 0 ? l->roots[i].path : NULL;
+    *rest = top ? shard_path_below(l->path, top) : NULL;
+    below = *rest != NULL;
+    *which = below ? i : *which;
+  }
+  if (below && leads_there(l)) {
+    return 1;
+  }
+  *which = l->count;
+  return is_removed(l) || (!below && is_apart(l)) ? 0 : go_up(l, below, which, rest);
+}
+
+/* A root that `which` lies in, or that lies in it; or `count`. */
+static size_t find_nested(const struct look *l, const struct shard_place_root *known,
+                          size_t which) {
+  const char *own = l->roots[which].path ? l->roots[which].path : known[which].path;
+  for (size_t i = 0; i < l->count; i++) {
+    const char *other = l->roots[i].path ? l->roots[i].path : known[i].path;
+    if (i != which && (shard_path_below(own, other) || shard_path_below(other, own))) {
+      return i;
+    }
+  }
+  return l->count;
+}
+
+static int find_once(struct look *l, struct shard_place_root *known, struct shard_place *out) {
+  const char *rest = NULL;
+  *out = (struct shard_place){.which = l->count, .other = l->count};
+  l->changes = atomic_load(&changes);
+  l->path[0] = 0;
+  l->length = shard_climb_read_path(l->fd, l->path, sizeof(l->path));
+  l->length = l->length > 0 && *l->path != '/' ? -ENOENT : l->length;
+  for (size_t i = 0; i < l->count; i++) {
+    int rc = look_at(l, known, i);
+    if (rc != 0) {
       out->which = i;
       return rc;
     }
   }
-  char where[sizeof(outside.parent)];
-  struct statx upper;
-  uint64_t named = name_roots(roots, count);
-  size_t parent = find_parent(fd, st, known, count, where);
-  parent = parent > 0 && shard_climb_stat(fd, "..", &upper) == 0 ? parent : 0;
-  if (parent > 0 && outside.length == parent && outside.mount == st->stx_mnt_id &&
-      outside.roots == named && is_outside(&upper) && memcmp(outside.parent, where, parent) == 0) {
-    return 0;
+  int rc = l->st->stx_mask != 0 ? find_root(l, &out->which, &rest) : -EIO;
+  if (rc > 0 && (out->other = find_nested(l, known, out->which)) < l->count) {
+    return -EINVAL;
   }
-  int rc = shard_climb_find(fd, st, roots, count, &climb);
-  /* Below the root that was met, mounts matter only if they are of another one. */
-  if (rc < 0 || (climb.blind && (rc == 0 || count > 1))) {
-    rc = find_unseen(fd, st, roots, count, &climb, rc);
+  out->path = rc > 0 ? strdup(rest) : NULL;
+  return rc > 0 && !out->path ? -ENOMEM : rc;
+}
+
+__attribute__((noinline)) int shard_place_find(int fd, const struct statx *st,
+                                               struct shard_place_root *known, size_t count,
+                                               struct shard_place *out) {
+  struct shard_climb_root *roots = __builtin_alloca(count * sizeof(*roots));
+  struct look l;
+  int rc = -ESTALE;
+  l.fd = fd;
+  l.st = st;
+  l.roots = roots;
+  l.count = count;
+  out->which = count;
+  for (int tries = 0; tries < MOST_TRIES && rc < 0 && rc != -EBADF && out->which == count &&
+                      !shard_error_is_shortage(rc);
+       tries++) {
+    rc = find_once(&l, known, out);
   }
-  bool of_one = rc > 0;
-  met = climb;
-  if (rc >= 0 && climb.mount_count > 0) {
-    int found = find_mounted(&climb, roots, count, &mounted);
-    rc = found != 0 ? found : rc; /* it lies below the root that was met, if there is one */
-  }
-  if (rc == 0 && (rc = find_replaced(fd, st, known, count, out)) != 0) {
-    return rc;
-  }
-  if (rc == 0 && parent > 0) {
-    outside.mount = st->stx_mnt_id;
-    outside.roots = named;
-    outside.dev = shard_climb_device(&upper);
-    outside.ino = upper.stx_ino;
-    outside.sec = upper.stx_ctime.tv_sec;
-    outside.nsec = upper.stx_ctime.tv_nsec;
-    outside.length = parent;
-    memcpy(outside.parent, where, parent);
-  }
-  if (rc <= 0) {
-    return rc;
-  }
-  struct shard_place place = {.path = NULL};
-  rc = name_place(fd, st, roots, &climb, of_one ? &met : NULL, mounted, &place);
-  free(mounted);
-  *out = rc == 0 ? place : *out;
-  return rc == 0 ? 1 : rc;
+  return rc;
 }

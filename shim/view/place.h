@@ -1,46 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-/* place.h - of which root's tree a directory is, and by which path, whatever way it was reached. */
+/* place.h - which root's tree a directory is in, and by which path: the only place that tells. */
 #pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "host/climb.h"
 
-/* What a root's path has led to, the newest first. Nothing is ever freed. */
-struct shard_place_seen {
-  const struct shard_place_seen *older;
-  struct shard_climb_root root;
-};
-
-/* A root. seen: NULL until its path leads to a directory. */
+/* A root of SHARD_DATASET. What it has led to is never freed: `root.path` is its canonical path. */
 struct shard_place_root {
-  const char *path;
-  _Atomic(const struct shard_place_seen *) seen;
-};
-
-/* Look at a root, *now, and remember it. 1; 0: there is none now, *now is what was seen last (ino
- * 0: nothing yet); or a negative errno. */
-int shard_place_look(struct shard_place_root *root, struct shard_climb_root *now);
-
-struct shard_place {
-  size_t which; /* the root */
-  char *path;   /* from there, "" for the root itself; malloc'd */
-  /* `path` leads to something else: the directory is a mounted part of the root's tree, whose place
-   * there was removed or is under another mount; or the root was replaced by another. */
-  bool covered;
+  const char *path; /* as configured, absolute */
+  _Atomic(const struct shard_climb_root *) first, last;
 };
 
 /*
- * Find the innermost of the roots that directory fd is, or lies below; *st is what
- * shard_climb_stat() says of fd. 1: *out tells. 0: none. Negative errno: that cannot be told;
- * out->which is the root that cannot be looked at, or `count`.
+ * Look at what a root's path leads to now. 0, -ENOENT, -ENOTDIR, or another negative errno: it
+ * cannot be looked at. *now is what was found; if there is nothing, what was seen last (ino 0:
+ * nothing yet). now->path is NULL if the canonical path cannot be had.
+ */
+int shard_place_look(struct shard_place_root *root, struct shard_climb_root *now);
+
+/* Where a directory is. */
+struct shard_place {
+  size_t which; /* the root */
+  size_t
+      other;  /* after -EINVAL the root that `which` lies in, or the other way round; or `count` */
+  char *path; /* from the root, "" for the root itself; malloc'd */
+};
+
+/*
+ * Find the root that directory fd is, or lies below; *st is what shard_climb_stat() says of fd
+ * (stx_mask 0: nothing). 1: *out tells. 0: there is none. A negative errno: that cannot be told;
+ * or, if out->which is less than `count`, the directory is of that root, and cannot be listed.
  *
- * A root is what its path leads to now, for it may be made or mounted later. Or it is what the path
- * led to before: a directory that this process has seen there stays the dataset's. Thread-safe.
- * Takes descriptors only for directories more than 257 levels deep, for paths longer than PATH_MAX,
- * to read the list of mounts, and where the way up is barred.
+ * The kernel's path of fd is compared with the roots' canonical paths. It is believed if it leads
+ * to the directory. Where it tells nothing (other mounts, no /proc, too long a path), going up from
+ * the directory does (host/climb.h). A root that cannot be looked at is known by its path alone.
+ *
+ * Each root is looked at anew. Takes a descriptor for a moment, if one is left. Thread-safe.
  */
 int shard_place_find(int fd, const struct statx *st, struct shard_place_root *known, size_t count,
                      struct shard_place *out);

@@ -62,23 +62,6 @@ static bool emit(struct entry_buffer *o, const char *name, size_t length, uint64
 
 /* ---- from the listing --------------------------------------------------- */
 
-/* A position of the listing as it is counted without those in holes, and back. */
-static uint64_t without_holes(const struct shard_served *s, uint64_t i) {
-  uint64_t less = 0;
-  for (size_t k = 0; k < s->hole_count && s->holes[k].begin < i; k++) {
-    uint64_t end = s->holes[k].end < i ? s->holes[k].end : i;
-    less += end - s->holes[k].begin;
-  }
-  return i - less;
-}
-
-static uint64_t with_holes(const struct shard_served *s, uint64_t i) {
-  for (size_t k = 0; k < s->hole_count && s->holes[k].begin <= i; k++) {
-    i += s->holes[k].end - s->holes[k].begin;
-  }
-  return i;
-}
-
 /* The entries of one directory in a table, one after the other from some position on. */
 struct entry_walk {
   const struct shard_served *served;
@@ -167,7 +150,7 @@ static int emit_range(struct entry_walk *w, struct entry_buffer *o, uint64_t fro
   while (rc == 0 && (rc = next_entry(w)) > 0) {
     uint64_t i = w->p.position - 1;
     rc = 0;
-    if (w->sift && !shard_share_owns(&s->share, without_holes(s, i))) {
+    if (w->sift && !shard_share_owns(&s->share, i)) {
       continue;
     }
     rc = emit_found(w, o, i, base + i + 1);
@@ -199,12 +182,8 @@ static int emit_in_order(const struct shard_served *s, struct entry_buffer *o, u
     w.sift = true;
   } else {
     shard_share_places(&s->share, &begin, &end, &step);
-    if (begin >= end) {
-      return 1;
-    }
-    uint64_t first = with_holes(s, begin), after = with_holes(s, end - 1) + 1;
-    from = from < first ? first : from;
-    w.end = w.end < after ? w.end : after;
+    from = from < begin ? begin : from;
+    w.end = w.end < end ? w.end : end;
   }
   return emit_range(&w, o, from, base);
 }
@@ -227,7 +206,7 @@ static int emit_shuffled(const struct shard_served *s, struct entry_buffer *o, u
       i = shard_share_at(&s->share, place);
     } else {
       i = s->scope.begin + shard_permute(&s->leaf, place);
-      if (!shard_share_owns(&s->share, without_holes(s, i))) {
+      if (!shard_share_owns(&s->share, i)) {
         continue;
       }
     }
@@ -317,8 +296,7 @@ int shard_serve_prepare(struct shard_served *s) {
   if (rc == 0 && s->share.shuffled) {
     rc = has_directory(s);
     if (rc == 0) {
-      bool whole = s->base == 0 && s->hole_count == 0;
-      s->order = whole ? SHARD_ORDER_PLACES : SHARD_ORDER_LEAF;
+      s->order = s->base == 0 ? SHARD_ORDER_PLACES : SHARD_ORDER_LEAF;
       shard_permutation_init(&s->leaf, s->scope.end - s->scope.begin, s->key ^ s->scope.begin);
     }
   }

@@ -9,11 +9,6 @@
 #include "view/passes.h"
 #include "view/view.h"
 
-/* Positions of a listing that are not shared out, for they are a nested dataset's. */
-struct shard_hole {
-  uint64_t begin, end;
-};
-
 enum shard_served_how {
   SHARD_SERVED_LISTED,  /* from the listing */
   SHARD_SERVED_HASHED,  /* the real stream, by the hash of each name */
@@ -42,15 +37,12 @@ struct shard_served {
   struct shard_view_dataset *dataset; /* datasets.h */
   int error;                          /* why nothing can be read: there is no list for the epoch */
   struct shard_scope scope;           /* LISTED; choose.c sets the listing */
-  const struct shard_hole *holes;
-  size_t hole_count;
   struct shard_share share;
   uint64_t key; /* of the shuffle; 0: none */
   struct shard_permutation leaf;
   shard_passes *passes; /* the dataset's, under SHARD_EPOCH=auto; else NULL */
   uint64_t epoch;
   int stats;         /* the dataset's number there, or -1 */
-  bool covered;      /* the path leads elsewhere (place.h) */
   bool own_position; /* the file system cannot set a directory's offset: the reader keeps it */
   size_t base;
   char path[]; /* relative to the root, with a slash at its end; "" for the root */

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * view.c - the shard view of directories: which view this process has, and a directory's way from
- * being opened to its end.
+ * view.c - the shard view of directories. The way from opendir() to the first entry; each station
+ * knows only the next:
  *
- * A directory is ours if going up from it meets a dataset's root, compared by device and inode, so
- * it does not matter by which path, link or descriptor it was opened (place.c). Only then is the
- * dataset's listing opened, and built if need be (loading.c); under the hash strategy there is
- * none. The directory's place in the listing is its path from the root. Where the listing has a
- * directory of its inode and times, there is no need to look for the path (datasets.c).
+ *   1 opendir()                     interpose/dir.c    libc opens the directory
+ *   2 shard_guard_open()            interpose/guard.c  from here on listing calls are our own
+ *   3 shard_view_open()             this file          asks the next four in turn:
+ *   4   shard_place_find()            place.c          which root's is it, and by which path?
+ *   5   shard_datasets_find_rank()    datasets.c       which rank is this?
+ *   6   shard_loading_have_listing()  loading.c        what are the names? (cache/cache.c)
+ *   7   shard_choose_all()            choose.c         which of them are the rank's?
+ *   8 shard_view_read()             this file          readdir() wants a buffer of entries
+ *   9 shard_serve_listed()          serve.c            fills it; or shard_serve_filtered()
+ *
+ * Under the hash strategy, and in a world of one, there is no listing.
  */
 #include "view/view.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,11 +31,13 @@
 #include "base/xxh64.h"
 #include "cache/job.h"
 #include "config/config.h"
+#include "host/real.h"
 #include "stats/stats.h"
 #include "view/choose.h"
 #include "view/datasets.h"
 #include "view/loading.h"
 #include "view/once.h"
+#include "view/place.h"
 #include "view/serve.h"
 
 static atomic_int view_now = -1; /* enum shard_view, once decided */
@@ -82,8 +88,22 @@ void shard_view_init(void) {
 
 /* ---- opened ------------------------------------------------------------- */
 
-/* Have the listing of the dataset that directory *st was found in. 0 or negative errno. */
-static int have_listing(const struct statx *st, struct shard_datasets_place *place) {
+/*
+ * Whether this rank sees the dataset as it is: in a world of one all is its own. Then statistics
+ * learn of the pass here.
+ */
+static bool sees_all(const struct shard_view_dataset *d) {
+  const struct shard_config *config = shard_config();
+  struct shard_datasets_rank own = shard_datasets_get_rank();
+  if (own.size != 1 || config->shuffle || config->listing) {
+    return false;
+  }
+  shard_stats_pass(shard_stats_root(d->path), own.rank, own.size, config->epoch, false);
+  return true;
+}
+
+/* Find the rank, after the set-up. 0, or a negative errno and a line. */
+static int find_rank(void) {
   static atomic_bool said;
   const struct shard_datasets *all = shard_datasets_get();
   char fault[500];
@@ -93,42 +113,32 @@ static int have_listing(const struct statx *st, struct shard_datasets_place *pla
   if (rc != 0 && *why) {
     shard_once_complain(&said, why);
   }
-  bool divided = shard_config()->strategy != SHARD_STRATEGY_HASH && !all->per_epoch;
-  if (rc == 0 && divided) {
-    rc = shard_loading_have_listing(place->dataset);
-    /* Opened only now, it may know the directory by an older name: as it will from now on. */
-    struct shard_datasets_place listed;
-    int found = rc == 0 ? shard_datasets_find_listed(st, &listed) : 0;
-    if (found > 0) {
-      free(place->path);
-      *place = listed;
-    }
-    rc = found < 0 ? found : rc;
-  }
   return rc;
 }
 
-/* Decide how directory fd is served, which was found there. place->path is freed. */
-__attribute__((noinline)) static int serve_place(int fd, const struct statx *st,
-                                                 struct shard_datasets_place *place,
-                                                 struct shard_served **out) {
-  struct shard_served *s = NULL;
-  int rc = have_listing(st, place);
-  if (rc == 0) {
-    size_t length = strlen(place->path);
-    s = calloc(1, sizeof(*s) + length + 2);
-    rc = s ? 0 : -ENOMEM;
+/* Decide how directory fd is served, which lies there in a dataset. */
+__attribute__((noinline)) static int serve_place(int fd, struct shard_view_dataset *d,
+                                                 const char *path, struct shard_served **out) {
+  bool divided =
+      shard_config()->strategy != SHARD_STRATEGY_HASH && !shard_datasets_get()->per_epoch;
+  int rc = find_rank();
+  if (rc != 0 || sees_all(d)) {
+    return rc;
   }
-  if (rc == 0) {
-    strcpy(s->path, place->path);
-    s->base = strlen(s->path);
-    if (s->base > 0) {
-      s->path[s->base++] = '/';
-    }
-    s->covered = place->covered;
-    rc = shard_choose_all(s, place->dataset, fd);
+  rc = divided ? shard_loading_have_listing(d) : 0;
+  if (rc != 0) {
+    return rc;
   }
-  free(place->path);
+  struct shard_served *s = calloc(1, sizeof(*s) + strlen(path) + 2);
+  if (!s) {
+    return -ENOMEM;
+  }
+  strcpy(s->path, path);
+  s->base = strlen(path);
+  if (s->base > 0) {
+    s->path[s->base++] = '/';
+  }
+  rc = shard_choose_all(s, d, fd);
   if (rc != 0) {
     free(s);
     return rc;
@@ -137,119 +147,95 @@ __attribute__((noinline)) static int serve_place(int fd, const struct statx *st,
   return 0;
 }
 
-/*
- * It cannot be told whether directory fd is of a dataset, so nobody lists it. The errno that is
- * documented for rc. *st: what it was at first; `of`: the dataset whose root cannot be looked at,
- * or NULL.
- */
-__attribute__((noinline)) static int refuse_unknown(int fd, const struct statx *st,
-                                                    const struct shard_view_dataset *of, int rc) {
+/* Directory fd is of a root that is not to be served. The errno that is documented for rc. */
+static int refuse_root(const struct shard_place *place, int rc) {
   static atomic_bool said;
-  char text[900], name[300] = "?";
-  struct statx now;
-  int again = shard_climb_stat(fd, "", &now);
-  if (rc == -EBADF || again == -EBADF ||
-      (again == 0 && st->stx_mask && !shard_climb_is_same(&now, st))) {
-    return -EBADF; /* another thread has closed it */
-  }
-  if (shard_error_is_shortage(rc)) {
-    return rc;
-  }
-  if (of) {
+  const struct shard_datasets *all = shard_datasets_get();
+  const char *path = all->items[place->which].path;
+  char text[900];
+  if (place->other < all->count) {
     snprintf(text, sizeof(text),
-             "SHARD_DATASET='%.300s' cannot be looked at: %s; all listing calls fail, as what they "
-             "list may be of it: correct it, or let this user enter the directories above it",
-             of->path, strerror(-rc));
+             "SHARD_DATASET names '%.300s' and '%.300s', which are one directory, or one lies in "
+             "the other; listing calls on both fail: name one of them",
+             path, all->items[place->other].path);
   } else {
-    char link[40];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, name, sizeof(name) - 1);
-    name[n > 0 ? n : 1] = 0;
-    snprintf(text, sizeof(text),
-             "cannot tell whether directory '%s' is of SHARD_DATASET: %s; listing calls on it "
-             "fail; that takes statx(2) or stat(2), leave to enter the directories above it, "
-             "and /proc",
-             name, strerror(-rc));
+    snprintf(text, sizeof(text), "SHARD_DATASET='%.300s' cannot be listed: %s; %s", path,
+             strerror(-rc),
+             rc == -ENAMETOOLONG ? "a directory's path has at most 4095 bytes"
+                                 : "correct it, mount it anew, or let this user enter the "
+                                   "directories above it");
   }
   shard_once_complain(&said, text);
-  if (rc == -EACCES || rc == -EPERM) {
-    return -EPERM;
-  }
-  return of && (rc == -ENOTDIR || rc == -ENAMETOOLONG) ? -EINVAL : -EIO;
+  return rc == -EACCES ? -EPERM : rc;
 }
 
-/* shard_datasets_find(), anew if names or mounts have changed while it looked at them. */
-static int find_place(int fd, const struct statx *st, struct shard_datasets_place *place) {
-  for (int tries = 1;; tries++) {
-    int rc = shard_datasets_find(fd, st, place);
-    bool again = rc < 0 ? rc != -EBADF && !shard_error_is_shortage(rc) : rc > 0 && place->covered;
-    if (!again || tries == 3) {
-      return rc;
-    }
-    if (rc > 0) {
-      free(place->path);
-    }
+/* It cannot be told whether directory fd is of a dataset, so nobody lists it. */
+static int refuse_unknown(int fd, int rc) {
+  static atomic_bool said;
+  char text[900], name[300];
+  ssize_t n = shard_climb_read_path(fd, name, sizeof(name));
+  snprintf(text, sizeof(text),
+           "cannot tell whether directory '%s' is of SHARD_DATASET: %s; listing calls on it fail; "
+           "that takes statx(2) or stat(2), leave to enter the directories above it, and /proc; "
+           "and nothing may be mounted over it, nor its mount be detached",
+           n > 0 ? name : "?", strerror(-rc));
+  shard_once_complain(&said, text);
+  return rc == -EACCES || rc == -EPERM ? -EPERM : rc == -ESTALE ? rc : -EIO;
+}
+
+/* shard_view_open(), once the datasets are set up. */
+static int decide(int fd, const struct shard_datasets *all, struct shard_served **out) {
+  struct shard_place place;
+  struct statx st;
+  int rc = shard_climb_stat(fd, "", &st);
+  if (rc == -EBADF || (rc == 0 && !S_ISDIR(st.stx_mode))) {
+    return rc; /* libc says so better */
   }
+  if (rc != 0) {
+    st.stx_mask = 0;
+  }
+  rc = shard_place_find(fd, &st, all->roots, all->count, &place);
+  if (rc > 0) {
+    rc = serve_place(fd, &all->items[place.which], place.path, out);
+    free(place.path);
+    return rc;
+  }
+  struct statx now;
+  if (rc == 0 || rc == -EBADF || shard_error_is_shortage(rc)) {
+    return rc;
+  }
+  if (shard_climb_stat(fd, "", &now) == -EBADF ||
+      (st.stx_mask && !shard_climb_is_same(&st, &now))) {
+    return -EBADF; /* another thread has closed it */
+  }
+  return place.which < all->count ? refuse_root(&place, rc) : refuse_unknown(fd, rc);
 }
 
 int shard_view_open(int fd, struct shard_served **out) {
-  int saved = errno, rc = -ENOMEM, found = 0;
-  struct shard_datasets_place place = {.dataset = NULL};
-  struct statx st;
-  st.stx_mask = 0;
+  int saved = errno;
+  const struct shard_datasets *all = shard_datasets_get();
   *out = NULL;
-  if (shard_datasets_get()) {
-    rc = shard_climb_stat(fd, "", &st);
-    if (rc == -EBADF || (rc == 0 && !S_ISDIR(st.stx_mode))) {
-      rc = 0; /* libc says so better */
-    } else if (rc == 0) {
-      found = find_place(fd, &st, &place);
-      rc = found < 0 ? found : 0;
-    }
-  }
-  if (found > 0) {
-    rc = serve_place(fd, &st, &place, out);
-  } else if (rc != 0) {
-    rc = refuse_unknown(fd, &st, place.dataset, rc);
-  }
+  int rc = all ? decide(fd, all, out) : -ENOMEM;
   errno = saved;
   return rc;
 }
 
 void shard_view_close(struct shard_served *s) { free(s); }
 
-/* Whether the kernel has the same path for both. Not known: no. */
-static bool have_one_path(int a, int b) {
-  char *text = malloc((size_t)2 * PATH_MAX);
-  bool same = text && shard_climb_read_path(a, text, PATH_MAX) > 0 &&
-              shard_climb_read_path(b, text + PATH_MAX, PATH_MAX) > 0 &&
-              strcmp(text, text + PATH_MAX) == 0;
-  free(text);
-  return same;
-}
-
-/* By the kernel's names: a file system in user space may number a directory anew at each look. */
-__attribute__((noinline)) static bool leads_by_path(int at, const char *name, int fd,
-                                                    const struct statx *st) {
-  struct statx there;
-  int other = shard_kernel_open(at, name, O_PATH | O_DIRECTORY);
-  bool same = other >= 0 && shard_climb_stat(other, "", &there) == 0 &&
-              shard_climb_device(&there) == shard_climb_device(st) && have_one_path(fd, other);
-  shard_kernel_close(other);
-  return same;
-}
-
-bool shard_view_leads_to(int at, const char *name, int fd) {
-  int saved = errno;
-  struct statx st, there;
-  bool same = shard_climb_stat(fd, "", &st) != 0 || /* libc says so better */
-              (shard_climb_stat(at, name, &there) == 0 && shard_climb_is_same(&st, &there)) ||
-              leads_by_path(at, name, fd, &st);
-  errno = saved;
-  return same;
-}
-
 /* ---- read --------------------------------------------------------------- */
+
+/* Whether the open directory has been removed: the kernel says ENOENT, and lists nothing. now: fd's
+ * offset. A file system in user space may count no links of any directory. */
+static bool is_removed(int fd, off_t now) {
+  char buf[512] __attribute__((aligned(8)));
+  struct stat st;
+  if (shard_kernel_fstat(fd, &st) != 0 || st.st_nlink > 0) {
+    return false;
+  }
+  bool removed = shard_real()->getdents64(fd, buf, sizeof(buf)) < 0 && errno == ENOENT;
+  lseek(fd, now, SEEK_SET);
+  return removed;
+}
 
 /* From the listing: the position is ours, and fd's offset. */
 static ssize_t read_listed(struct shard_served *s, int fd, void *buf, size_t size,
@@ -257,6 +243,9 @@ static ssize_t read_listed(struct shard_served *s, int fd, void *buf, size_t siz
   off_t now = lseek(fd, 0, SEEK_CUR);
   if (now < 0 && errno == EBADF) {
     return -EBADF; /* O_PATH, or closed meanwhile: the kernel lists nothing there */
+  }
+  if (is_removed(fd, now)) {
+    return -ENOENT;
   }
   off_t own = position && (s->own_position || now < 0) ? *position : now;
   ssize_t n = own < 0 ? -errno : shard_serve_listed(s, fd, buf, size, &own);
@@ -279,7 +268,8 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
   ssize_t n = s->how == SHARD_SERVED_LISTED ? read_listed(s, fd, buf, size, position)
                                             : shard_serve_filtered(s, fd, buf, size);
   errno = saved;
-  return n;
+  /* A directory that has been removed: to libc's readdir() this is the end. */
+  return n == -ENOENT && position ? 0 : n;
 }
 
 void shard_view_end(struct shard_served *s) {

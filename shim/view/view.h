@@ -2,7 +2,7 @@
 /*
  * view.h - which directories are served to this process, and what it sees in them.
  *
- * Nothing is kept by file descriptor: the inode tells which directory it is, and the kernel's
+ * Nothing is kept by file descriptor: the open file tells which directory it is, and the kernel's
  * offset of the open file how far it has been read. So descriptors that were duplicated, inherited
  * or received need no more care than those that we saw being opened.
  *
@@ -25,9 +25,11 @@ void shard_view_init(void);
 bool shard_view_active(void);
 
 /*
- * Decide how open directory fd is served. 0 and *out NULL: it is of no dataset. 0 and *out: it is
- * of one; the caller gives *out to shard_view_close(). A negative errno: it is of one and cannot be
- * served, or that cannot be told; a message was printed, but of a lack of memory or descriptors.
+ * Decide how open directory fd is served. 0 and *out NULL: as it is; it is of no dataset, or the
+ * world is of one rank. 0 and *out: it is of a dataset; the caller gives *out to
+ * shard_view_close(). -EBADF: the kernel does not know fd. Another negative errno: it is of one and
+ * cannot be served, or that cannot be told; a message was printed, but of a lack of memory or
+ * descriptors.
  *
  * Under SHARD_EPOCH=auto a new pass begins if fd is a root at its beginning, and the last pass was
  * read to its end.
@@ -37,15 +39,11 @@ int shard_view_open(int fd, struct shard_served **out);
 void shard_view_close(struct shard_served *served);
 
 /*
- * Whether `name` from `at`, by which directory fd was opened, still leads to it. If not, and fd is
- * of no dataset now, it may have been of one when it was opened.
- */
-bool shard_view_leads_to(int at, const char *name, int fd);
-
-/*
  * Read on, as getdents64(2) would: entries into buf, their bytes returned, 0 at the end, or a
  * negative errno (-EINVAL: not even one entry fits). *position, if not NULL, is where to read on
- * in place of fd's offset; both are moved. d_off is a position, for lseek(2) too.
+ * in place of fd's offset; both are moved. d_off is a position, for lseek(2) too. position is NULL
+ * for system calls: they get the kernel's ENOENT of a directory that has been removed, which is the
+ * end for all others.
  */
 ssize_t shard_view_read(struct shard_served *served, int fd, void *buf, size_t size,
                         off_t *position);

@@ -84,7 +84,7 @@ good "variables"
 # SHARD_LISTING
 L=$WORK/l; "$CTL" index "$D" -o "$L" >/dev/null
 run SHARD_LISTING="$L" SHARD_CACHE_DIR="$WORK/unused" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
-verdict "SHARD_LISTING is used" "$(cat "$WORK/err"; [ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out"; ls "$WORK/unused" 2>/dev/null)"
+verdict "SHARD_LISTING is used" "$(cat "$WORK/err"; [ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out"; ls "$WORK/unused" | grep -q given || echo "no copy")"
 bad "listing missing" SHARD_LISTING SHARD_LISTING="$WORK/none"
 bad "listing a directory" SHARD_LISTING SHARD_LISTING="$WORK/other"
 bad "listing empty" SHARD_LISTING SHARD_LISTING=/dev/null
@@ -94,9 +94,7 @@ done
 damage() { cp "$L" "$WORK/bad"; printf "$2" | dd of="$WORK/bad" bs=1 seek="$1" conv=notrunc 2>/dev/null; }
 damage 40 '\377'; bad "listing's header damaged" SHARD_LISTING SHARD_LISTING="$WORK/bad"
 damage 8 '\002'; bad "listing of version 2" "SHARD_LISTING.*version" SHARD_LISTING="$WORK/bad"
-# The directories come before the damage is met.
-damage 603 '\377'; run SHARD_LISTING="$WORK/bad" -- ls "$D" >"$WORK/out" 2>"$WORK/err"; status=$?
-verdict "listing's names damaged" "$([ $status = 2 ] || echo "status $status"; grep -v '^sub$' "$WORK/out"; grep -q "^libshard: .*$WORK/bad.* damaged" "$WORK/err" || shown cat "$WORK/err")"
+damage 563 '\377'; bad "listing's names damaged" "SHARD_LISTING='$WORK/bad'.* damaged" SHARD_LISTING="$WORK/bad"
 mkdir "$WORK/far"; cp -r "$D" "$WORK/far/moved"; "$CTL" index "$WORK/far/moved" -o "$WORK/l2" >/dev/null
 run SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
 verdict "listing of another directory: not used" "$([ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out")"
@@ -104,8 +102,8 @@ verdict "listing of another directory: said" "$(grep -q SHARD_LISTING "$WORK/err
 touch "$D/7"; bad "listing of a directory that changed" "SHARD_LISTING.*$D" SHARD_LISTING="$L"
 "$CTL" index "$D" -o "$L" >/dev/null
 if setpriv --reuid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then
-  cp "$L" "$WORK/secret"; chmod 600 "$WORK/secret"
-  run SHARD_LISTING="$WORK/secret" -- setpriv --reuid 65534 --clear-groups ls "$D" >"$WORK/out" 2>"$WORK/err"; got=$?
+  cp "$L" "$WORK/secret"; chmod 600 "$WORK/secret"; mkdir "$WORK/theirs"; chown 65534 "$WORK/theirs"
+  run SHARD_CACHE_DIR="$WORK/theirs" SHARD_LISTING="$WORK/secret" -- setpriv --reuid 65534 --clear-groups ls "$D" >"$WORK/out" 2>"$WORK/err"; got=$?
   verdict "listing unreadable" "$([ $got = 2 ] && grep -q "SHARD_LISTING.*ermission" "$WORK/err" || echo "status $got, $(cat "$WORK/err")")"
 else
   skip "listing unreadable" "cannot become another user"
@@ -148,19 +146,20 @@ if [ "$(id -u)" = 0 ]; then
   bad "cache by another user's link" "belongs to another user" SHARD_CACHE_DIR="$WORK/open/link"
   bad "the same, and a slash" "belongs to another user" SHARD_CACHE_DIR="$WORK/open/link//"
   # Another user's lock, and what others may write to, in a directory that has been made private since.
-  rm -rf "$cache"; run -- ls "$D" >/dev/null; touch "$D/8"; chown 65534 "$cache"/*.lock
-  bad "another user's lock" "$cache/.*[.]lock.*belongs to user 65534"
+  rm -rf "$cache"; run SHARD_JOB=lock -- ls "$D" >/dev/null; listing=$(basename "$cache"/*.named.listing); rm "$cache/$listing"
+  : >"$cache/${listing%.named*}.lock"; chown 65534 "$cache"/*.lock
+  bad "another user's lock" "$cache/.*[.]lock.*belongs to user 65534" SHARD_JOB=lock
   rm "$cache"/*.lock; good "another user's lock"
 fi
 umask 0; rm -rf "$cache"; run -- ls "$D" >/dev/null; umask 022
 verdict "umask 0: nobody else may write" "$(find "$cache" -perm /022 ! -type l)"
 find "$cache" -type f -delete
-umask 0777; run -- ls "$D" >/dev/null 2>&1; umask 022
-verdict "umask 0777: the next process can open the lock" "$(find "$cache" -name "*.lock" ! -perm 600)"
-chmod 666 "$cache"/*.listing; good "a listing that others may write to"
-verdict "a listing that others may write to: made anew" "$(find -L "$cache" -name '*.current' -perm /022)"
-mv "$cache"/*.current "$WORK/current"; for f in "$cache"/*.listing; do mv "$f" "$f.x"; mkfifo "$f"; rm "$f.x"; done; mv "$WORK/current" "$(ls "$cache"/*.lock | sed 's/lock$/current/')"
-good "a pipe in a listing's place"
+umask 0777; run SHARD_JOB=umask -- ls "$D" >/dev/null 2>&1; umask 022
+verdict "umask 0777: the next process can open it" "$(find "$cache" -type f ! -perm 600; ls "$cache" | grep -q named || echo none)"
+chmod 666 "$cache"/*.named.listing; bad "a listing that others may write to" "others may write to it .mode 666.*; remove it" SHARD_JOB=umask
+for f in "$cache"/*.named.listing; do rm "$f"; mkfifo "$f"; done
+bad "a pipe in a listing's place" "named.listing.*no regular file; remove it" SHARD_JOB=umask
+rm "$cache"/*.named.listing; good "the cache's files"
 rm -rf "$cache"; mkdir -m 700 "$cache"
 # It would change the dataset while it is listed: the ranks would not agree.
 bad "cache inside the dataset" SHARD_CACHE_DIR SHARD_CACHE_DIR="$D/.cache"
@@ -179,15 +178,30 @@ if mount -t tmpfs -o size=64k,mode=755 none "$WORK/full" 2>/dev/null; then
   verdict "cache full: nothing left" "$(ls "$WORK/full" | grep -vE 'lock$|^ranks$')"
   good "cache full"
   D=$OLD
-  mount -t tmpfs -o mode=1777 none /dev/shm
-  mkdir -m 700 /dev/shm/real; ln -s real "/dev/shm/libshard-$(id -u)"
-  bad "default cache a link" "SHARD_CACHE_DIR" -SHARD_CACHE_DIR
-  rm "/dev/shm/libshard-$(id -u)"; mkdir -m 755 "/dev/shm/libshard-$(id -u)"
-  bad "default cache open to others" "/dev/shm/libshard-$(id -u)" -SHARD_CACHE_DIR
-  rmdir "/dev/shm/libshard-$(id -u)"
-  run -SHARD_CACHE_DIR -- ls "$D" >/dev/null
-  verdict "default cache is private" "$([ "$(stat -c %a "/dev/shm/libshard-$(id -u)")" = 700 ] || shown ls -ld /dev/shm/*)"
-  umount /dev/shm
+  own=libshard-$(id -u)
+  own_tmp; mount -t tmpfs -o mode=1777 none /dev/shm
+  mkdir -m 700 /tmp/real; ln -s real "/tmp/$own"
+  bad "default cache a link" "cache directory '/tmp/$own' is not a directory; set SHARD_CACHE_DIR to" -SHARD_CACHE_DIR
+  rm "/tmp/$own"; mkdir -m 755 "/tmp/$own"
+  bad "default cache open to others" "'/tmp/$own' is open to others; chmod 700 .* or set SHARD_CACHE_DIR to" -SHARD_CACHE_DIR
+  rmdir "/tmp/$own"; touch "/tmp/$own"
+  bad "default cache a file" "'/tmp/$own' is not a directory; set SHARD_CACHE_DIR to" -SHARD_CACHE_DIR
+  rm "/tmp/$own"
+  # default NAME FOLDER: the cache is made there, open to this user alone, and found there by shardctl
+  default() {
+    run -SHARD_CACHE_DIR -- ls "$D" >/dev/null 2>"$WORK/err"
+    verdict "$1" "$(cat "$WORK/err"; [ "$(stat -c %a "$2/$own")" = 700 ] || shown ls -ld "$2"/*)"
+    verdict "$1: shardctl" "$(env -u SHARD_CACHE_DIR "$CTL" cache ls | grep -qF "in $2/$own" || shown env -u SHARD_CACHE_DIR "$CTL" cache ls)"
+  }
+  default "default cache is private" /tmp
+  verdict "default cache: nothing in /dev/shm" "$(ls /dev/shm)"
+  mount -o remount,ro /tmp; default "default cache, /tmp read-only since" /dev/shm
+  mount -o remount,rw /tmp; rm -r "/tmp/$own" "/dev/shm/$own"; mount -o remount,ro /tmp
+  verdict "default cache, /tmp read-only: which it would be" "$(env -u SHARD_CACHE_DIR "$CTL" doctor 2>&1 | grep -qE "cache .*'?/dev/shm" || shown env -u SHARD_CACHE_DIR "$CTL" doctor)"
+  default "default cache, /tmp read-only" /dev/shm
+  rm -r "/dev/shm/$own"; mount -o remount,ro /dev/shm
+  bad "default cache, no folder to write to" "'/dev/shm/$own': Read-only file system; nor one in /tmp: Read-only.*SHARD_CACHE_DIR to" -SHARD_CACHE_DIR
+  no_own_tmp; umount /dev/shm; cd "$WORK" || exit 2
 else
   skip "cache full, read-only" "cannot mount"
 fi
@@ -209,15 +223,15 @@ mkdir "$WORK/fake"; cp "$LIB" "$WORK/fake"; lib=$WORK/fake/libshard.so
 fake() { rm -rf "$cache"; printf '#!/bin/bash\n%s\n' "$1" >"$WORK/fake/shardctl"; chmod +x "$WORK/fake/shardctl"; }
 left() { verdict "$1: nothing left" "$(ls "$cache" | grep -vE '\.(lock|listing|current)$|^ranks$'; ls "$cache" | grep '\.new')"; good "$1"; }
 bad "no shardctl" "shardctl.*$WORK/fake"; good "no shardctl"
-fake 'kill -9 $$';                        bad "builder killed" "killed by signal 9.*$D"; left "builder killed"
-fake 'kill -SEGV $$';                     bad "builder crashed" "killed by signal 11.*$D"; left "builder crashed"
+fake 'kill -9 $$';                        bad "builder killed" "killed by signal 9.*$D.*memory may have run out.*SHARD_BUILD_MEMORY"; left "builder killed"
+fake 'kill -SEGV $$';                     bad "builder crashed" "killed by signal 11.*$D'; listing"; left "builder crashed"
 fake 'echo no luck at all >&2; exit 1';   bad "builder fails" "no luck at all"; left "builder fails"
 fake 'exit 1';                            bad "builder fails silently" "$D|shardctl"; left "builder fails silently"
 fake 'exit 0';                            bad "builder writes nothing" "$cache|$D"; left "builder writes nothing"
-fake 'head -c 5000 /dev/urandom >"$4"';   bad "builder writes garbage" "$cache|$D"; left "builder writes garbage"
-fake 'head -c 5000 /dev/zero >"$4"; exit 1'; bad "builder writes and fails" "shardctl"; left "builder writes and fails"
+fake 'head -c 5000 /dev/urandom >"$3"';   bad "builder writes garbage" "$cache|$D"; left "builder writes garbage"
+fake 'head -c 5000 /dev/zero >"$3"; exit 1'; bad "builder writes and fails" "shardctl"; left "builder writes and fails"
 fake 'seq 100000 >&2; exit 1';            bad "builder says too much" "1"; left "builder says too much"
-fake 'echo half >"$4.tmp.$$"; exec sleep 1000'; bad "builder hangs" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; left "builder hangs"
+fake 'echo half >"$3.tmp.$$"; exec sleep 1000'; bad "builder hangs" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; left "builder hangs"
 fake 'exec sleep 1000 2>&-';              bad "builder hangs, silent" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; left "builder hangs, silent"
 fake 'kill -STOP $$';                     bad "builder stopped" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; left "builder stopped"
 rm -rf "$cache"; printf 'no program' >"$WORK/fake/shardctl"; bad "builder no program" "shardctl"; good "builder no program"
@@ -256,13 +270,14 @@ rm -rf "$cache" "$P"
 
 # What a waiter says; a host that dies while the builder works.
 fake 'echo $$ >"'"$WORK"'/builds"; exec sleep 1000'
-EXEC=exec run SHARD_TIMEOUT=1000 -- ls "$D" >/dev/null 2>&1 & first=$!
+EXEC=exec run SHARD_JOB=waits SHARD_TIMEOUT=1000 -- ls "$D" >/dev/null 2>&1 & first=$!
 await "a builder" test -s "$WORK/builds"
-bad "another builds" "SHARD_TIMEOUT" SHARD_TIMEOUT=1; kill $first; wait $first 2>/dev/null; kill "$(cat "$WORK/builds")" 2>/dev/null
+bad "another builds" "SHARD_TIMEOUT" SHARD_JOB=waits SHARD_TIMEOUT=1; kill $first; wait $first 2>/dev/null; kill "$(cat "$WORK/builds")" 2>/dev/null
 rm "$WORK/builds"; fake ': >"'"$WORK"'/builds"; sleep 1; exec "'"$CTL"'" "$@"'
-env SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=2 SHARD_CACHE_DIR="$cache" LD_PRELOAD="$lib" ls "$D" >/dev/null 2>&1 & first=$!
+env SHARD_JOB=killed SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=2 SHARD_CACHE_DIR="$cache" LD_PRELOAD="$lib" ls "$D" >/dev/null 2>&1 & first=$!
 await "a builder" test -e "$WORK/builds"; kill -9 $first; wait $first 2>/dev/null
-good "host killed while building"
+run SHARD_JOB=killed -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "host killed while building: the next one waits, and builds" "$(cat "$WORK/err"; [ "$(wc -l <"$WORK/out")" -ge 3 ] || shown cat "$WORK/out")"
 verdict "host killed while building: nothing left" "$(ls "$cache" | grep '\.new')"
 
 # Hosts that ignore or reap children

@@ -55,7 +55,7 @@ cat names.txt absolute.txt >both.txt; sort both.txt | tr '\n' '\0' >want.absolut
 "$CTL" index absolute.txt -o "$L" >/dev/null; mkdir -p m.absolute; "$CTL" manifest "$L" --size 2 -o m.absolute/%r >/dev/null
 verdict "absolute, manifests" "$(sort absolute.txt | diff -a - <(cat m.absolute/0 m.absolute/1))"
 SHARD_DATASET=$WORK SHARD_LISTING=$WORK/$(basename "$L") SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB ls "$WORK" >/dev/null 2>err
-verdict "absolute, no root: no dataset's listing" "$(grep -q "is not used: it is of '$WORK/absolute.txt'" err || shown cat err)"
+verdict "absolute, no root: no dataset's listing" "$(grep -q "SHARD_LISTING='$WORK/l' has no listing of '$WORK', which is walked" err || shown cat err)"
 refuses "absolute, no root, of directories" "--root" index absolute.txt --order directory -o "$L"
 echo /data/training/x >>absolute.txt
 refuses "absolute, outside of the root" "line 6" index absolute.txt --root /data/train -o "$L"
@@ -144,6 +144,44 @@ if [ $spills ]; then
   verdict "8M: a name twice" "$([ $? = 1 ] && grep -qF "'$(head -1 many.txt)' comes twice" "$WORK/err" && ! [ -e m3 ] || shown cat "$WORK/err")"
   SHARD_BUILD_MEMORY=8M TMPDIR=$ON_DISK "$CTL" index --unique again.txt -o m3 >/dev/null; "$CTL" ls m3 >n1; sort -u again.txt >n2
   same "8M: --unique" n2 n1
+fi
+# File systems that do not keep what is written, or refuse what others do.
+"$PYTHON" -c 'import random; r = random.Random(2); print("\n".join(r.randbytes(20).hex() for _ in range(90000)))' >random.txt
+sort random.txt >n1
+for lossy in none truncate espipe eopnotsupp einval enosys; do
+  rm -f kept; LOSSY=$lossy LD_PRELOAD=$BUILD/tests/lossy.so "$CTL" index random.txt -o kept --quiet >/dev/null 2>"$WORK/err"
+  verdict "a file system, $lossy: a listing" "$([ $? = 0 ] || echo "status $?"; cat "$WORK/err"; "$CTL" stat kept 2>&1 >/dev/null; "$CTL" ls kept | diff - n1 | head -3)"
+done
+verdict "no space is kept behind the end" "$(blocks=$(stat -c %b kept) size=$(stat -c %s kept); ((blocks * 512 <= size + 65536)) || echo "$size bytes, $blocks blocks")"
+"$CTL" index names.txt -o old --quiet >/dev/null
+for lossy in cut flip header seek rename; do
+  cp old kept; LOSSY=$lossy LD_PRELOAD=$BUILD/tests/lossy.so "$CTL" index random.txt -o kept --quiet >"$WORK/out" 2>"$WORK/err"; got=$?
+  verdict "a file system, $lossy: an error" "$([ $got = 1 ] || echo "status $got"; grep -qE "cannot write listing 'kept': its file system \(.+\) .*; write the listing to another file system" "$WORK/err" || shown cat "$WORK/err")"
+  [ $lossy = rename ] || same "a file system, $lossy: the older file stays" old kept
+  verdict "a file system, $lossy: nothing is left" "$(ls kept.tmp.* 2>/dev/null)"
+done
+rm -f kept old random.txt
+# Under a cgroup's limit names take less, if nothing is set.
+group=
+for at in $(awk -F: -v OFS= '$2 ~ /(^|,)memory(,|$)/ {print "/sys/fs/cgroup/memory", $3} $2 == "" {print "/sys/fs/cgroup", $3}' /proc/self/cgroup); do
+  mkdir "$at/shard-test.$$" 2>/dev/null || continue
+  for file in "$at/shard-test.$$"/memory.{limit_in_bytes,max}; do [ ! -e "$file" ] || group=$file; done
+  [ -z "$group" ] || break; rmdir "$at/shard-test.$$"
+done
+if [ $spills ] && [ "$group" ] && echo 64M >"$group" 2>/dev/null; then
+  "$PYTHON" -c 'import random; r = random.Random(1); print("\n".join(r.randbytes(50).hex() for _ in range(900000)))' >wide.txt
+  # limited WANTED VARIABLE=VALUE...: its exit status
+  limited() {
+    local wanted=$1 got; shift
+    (echo $BASHPID >"${group%/*}/cgroup.procs" && exec env TMPDIR="$ON_DISK" "$@" "$CTL" index wide.txt -o m4 --json) >json 2>"$WORK/err"; got=$?
+    verdict "a cgroup of 64 MB${1:+, $1}: status $wanted" "$([ $got = "$wanted" ] || echo "status $got, $(cat "$WORK/err")")"
+  }
+  limited 0
+  "$CTL" ls m4 | cmp -s - <(sort wide.txt); verdict "a cgroup of 64 MB: the names" "$([ $? = 0 ] || echo "they differ")"
+  limited 137 SHARD_BUILD_MEMORY=256M
+  await "the end of what was in the cgroup" rmdir "${group%/*}"; rm -f wide.txt m4*
+else
+  skip "a cgroup of 64 MB" "none can be made here"
 fi
 for m in 1M 7M x 0 -8M; do
   SHARD_BUILD_MEMORY=$m "$CTL" index names.txt -o "$L" >/dev/null 2>"$WORK/err"

@@ -8,6 +8,7 @@ in_namespace
 mounts=()
 trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$BASE"' EXIT
 program closed
+program foreign
 D=$WORK/data; mkdir -p "$D"/sub/deep "$D/readable" "$WORK/other"
 touch "$D"/f{01..20} "$D"/sub/f{21..40} "$D"/sub/deep/f{41..50} "$D"/readable/f{51..70} "$WORK"/other/f{1..9}
 mkdir -m 777 "$WORK/cache"
@@ -56,58 +57,44 @@ for d in "$D" "$D/sub"; do
   shared "allocations fail, ${d##*/}" "$(files "$d")" "$WORK/closed" "$d" memory
 done
 
-# Mounts that are parts of the dataset, where statx tells of none.
-if mkdir "$WORK/part" && mount --bind "$D/sub" "$WORK/part" 2>/dev/null; then
-  mounts+=("$WORK/part")
-  for d in "$WORK/part" "$WORK/part/deep"; do
-    shared "mounted elsewhere: ${d#"$WORK"/}" "$(files "$d")" "$WORK/closed" "$d" 0
-    [ ! $seccomp ] || shared "mounted elsewhere, no statx: ${d#"$WORK"/}" "$(files "$d")" "$WORK/closed" "$d" 1 statx
-    DATASET=$D:$D/sub shared "in another dataset: ${d#"$WORK"/}" "$(files "$d")" "$WORK/closed" "$d" 0
-    [ ! $seccomp ] || DATASET=$D:$D/sub shared "in another dataset, no statx: ${d#"$WORK"/}" "$(files "$d")" "$WORK/closed" "$d" 1 statx
+# Mounts. The dataset mounted elsewhere is the dataset; a part of it is not, unless SHARD_DATASET names it.
+whole() { # NAME DIR COMMAND...: each rank has all of DIR
+  local name=$1 dir=$2 s; shift 2
+  for s in stride hash; do
+    : >"$WORK/err"; verdict "$name, $s" "$(for r in 0 1; do view $r $s "$@" 2>&1 | grep '^f[0-9]' | diff - <(printf '%s\n' $(files "$dir")) | head -3; done; grep '^libshard' "$WORK/err")"
   done
-  # A part that something is mounted over, or that has been removed: a listing has other names there.
-  C=$WORK/covered; mkdir -p "$C"/{sub/deep,gone,other} "$WORK"/{over,left}; touch "$C"/sub/f{1..6} "$C"/sub/deep/f{11..14} "$C"/other/f{21..23} "$C"/gone/f{31..34}
-  DATASET=$C; mounts+=("$WORK/over" "$WORK/left" "$C/sub" "$C/again")
-  mount --bind "$C/sub" "$WORK/over"; mount --bind "$C/gone" "$WORK/left"
-  shared "a part, before" "$(files "$WORK/over")" "$WORK/closed" "$WORK/over" 0
-  cat >"$WORK/late.py" <<END
-import os, subprocess
-os.listdir('$C')
-subprocess.run(['mount', '-t', 'tmpfs', 'none', '$C/sub'], env={**os.environ, 'LD_PRELOAD': ''}, check=True)
-print(*(f for f in os.listdir('$WORK/over') if f != 'deep'), sep='\\n')
-subprocess.run(['umount', '$C/sub'], env={**os.environ, 'LD_PRELOAD': ''}, check=True)
+}
+if mkdir -p "$WORK/all" "$WORK/part" "$WORK/deep/tree" && mount --bind "$D" "$WORK/all" 2>/dev/null; then
+  mounts+=("$WORK/all" "$WORK/part"); mount --bind "$D/sub" "$WORK/part"
+  for d in "" /sub /sub/deep; do
+    shared "the root, mounted elsewhere: ${d:-itself}" "$(files "$D$d")" "$WORK/closed" "$WORK/all$d" 0
+    [ ! $seccomp ] || shared "the root, mounted elsewhere, no statx: ${d:-itself}" "$(files "$D$d")" "$WORK/closed" "$WORK/all$d" 1 statx
+    DATASET=$WORK/all shared "a dataset that is a mount: ${d:-itself}" "$(files "$D$d")" "$WORK/closed" "$D$d" 0
+  done
+  for d in "" /deep; do
+    whole "a part that is mounted elsewhere is shown whole: ${d:-itself}" "$D/sub$d" "$WORK/closed" "$WORK/part$d" 0
+    DATASET=$WORK/part shared "... but for who names it: ${d:-itself}" "$(files "$D/sub$d")" "$WORK/closed" "$WORK/part$d" 0
+  done
+  umount "$WORK/all" "$WORK/part"; mounts=()
+  # A mount that was detached, and what was mounted over: the kernel's path leads elsewhere, or nowhere.
+  mount -t tmpfs none "$WORK/all"; mounts=("$WORK/all"); mkdir "$WORK/all/in"; touch "$WORK"/all/f{1,2} "$WORK"/all/in/f{3,4}
+  cat >"$WORK/detach.py" <<'END'
+import os, subprocess, sys
+how, top, error = sys.argv[1:]
+held = [os.open(top + path, os.O_RDONLY) for path in (("", "/in") if how == "detached" else ("",))]
+assert len(os.listdir(top)) == 2  # f1 and in, or f2 and in
+clean = {**os.environ, "LD_PRELOAD": ""}
+subprocess.run(["umount", "-l", top] if how == "detached" else ["mount", "-t", "tmpfs", "none", top], env=clean, check=True)
+for one in held:
+    try: print(how, os.listdir(one))
+    except OSError as e: assert os.strerror(e.errno) == error, e
 END
-  STRATEGIES=stride shared "covered since this process has its listing" "$(files "$WORK/over")" "$PYTHON" "$WORK/late.py"
-  mount -t tmpfs none "$C/sub"; touch "$C"/sub/f{71..74}; rm -r "$C/gone"; mkdir "$C/gone"; touch "$C"/gone/f{81..86}
-  for how in 0 "1 statx"; do
-    [ "$how" = 0 ] || [ $seccomp ] || continue
-    for d in over over/deep left; do
-      for s in range stride; do
-        : >"$WORK/err"
-        # shellcheck disable=SC2086  # words
-        verdict "covered, $s${how#[01]}: $d" "$(for r in 0 1; do view $r $s "$WORK/closed" "$WORK/$d" $how; done | grep '^f[0-9]'
-          view 0 $s ls "$WORK/$d" >"$WORK/out" && echo "it works"; grep -q 'Stale file handle' "$WORK/err" &&
-            grep -q "^libshard: .*SHARD_DATASET='$C'.*mount" "$WORK/err" || shown cat "$WORK/err")"
-      done
-    done
+  for how in covered detached; do
+    DATASET=$WORK/all; : >"$WORK/err"
+    verdict "a root's mount that is $how" "$(view 0 stride "$PYTHON" "$WORK/detach.py" $how "$WORK/all" "Stale file handle"; grep -q "^libshard: .*cannot tell whether directory '.*' is of" "$WORK/err" || shown cat "$WORK/err")"
+    [ $how = detached ] || umount "$WORK/all"; unset DATASET
   done
-  STRATEGIES=hash shared "covered: by hash it is divided" "$(files "$WORK/over")" "$WORK/closed" "$WORK/over" 0
-  for d in sub gone other; do shared "what covers it is the dataset's: $d" "$(files "$C/$d")" "$WORK/closed" "$C/$d" 0; done
-  umount "$C/sub"; shared "a part, uncovered" "$(files "$WORK/over")" "$WORK/closed" "$WORK/over" 0
-  # In the dataset itself it has a name of its own.
-  mkdir "$C/again"; mount --bind "$C/sub" "$C/again"; mount -t tmpfs none "$C/sub"
-  shared "covered, and once more in the dataset" "$(files "$C/again")" "$WORK/closed" "$C/again" 0
-  umount "$C/sub" "$C/again" "$WORK/over" "$WORK/left"; unset DATASET; mounts=("${mounts[@]:0:${#mounts[@]}-4}")
-  # In another dataset it has a name there, whatever changes in it.
-  A=$WORK/first B=$WORK/second; mkdir -p "$A/x" "$B/sub"; touch "$A/f0" "$B"/sub/f{1,2}; mounts+=("$A/x" "$B/sub")
-  mount --bind "$B/sub" "$A/x"; mount -t tmpfs none "$B/sub"; touch "$B/sub/g1"
-  verdict "covered, and in another dataset" "$(SHARD_DATASET=$A:$B SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB "$PYTHON" -c "
-import os
-os.listdir('$A')
-assert sorted(os.listdir('$A/x')) == ['f1', 'f2']
-open('$A/x/later', 'w').close()
-assert sorted(os.listdir('$A/x')) == ['f1', 'f2'], os.listdir('$A/x')" 2>&1)"
-  umount "$B/sub" "$A/x"; mounts=("${mounts[@]:0:${#mounts[@]}-2}")
+  mounts=()
   # The number of a mount that has gone is given to another one; a name is, too.
   mkdir -p "$WORK/other/sub" "$WORK/twice"; touch "$WORK/other/sub/f99"
   for s in stride hash; do
@@ -153,13 +140,31 @@ if "${nobody[@]}" test -r "$LIB" 2>/dev/null; then
   cd "$WORK/locked/other" || exit 2
   for r in 0 1; do DATASET=$WORK/only view $r hash "${nobody[@]}" "$WORK/closed" . 0 >"$WORK/out" 2>&1; verdict "elsewhere below such a one, rank $r" "$(diff "$WORK/out" <(files . | tr ' ' '\n') | head -3)"; done
   cd "$WORK" || exit 2
-  DATASET=$WORK/locked/ds fails "a dataset that may not be looked at" "SHARD_DATASET='$WORK/locked/ds'.*denied" "${nobody[@]}" "$WORK/closed" "$WORK/other" 0
+  # A root that cannot be looked at is known by its path.
+  export DATASET=$WORK/locked/ds
+  (cd "$WORK/locked/ds" && fails "a dataset that may not be looked at" "SHARD_DATASET='$WORK/locked/ds' cannot be listed: .*denied" "${nobody[@]}" "$WORK/closed" . 0; exit $failed) || failed=$((failed + 1))
+  for s in stride hash; do
+    : >"$WORK/err"; verdict "... and what lies beside it, $s" "$(view 0 $s "${nobody[@]}" ls "$WORK/other" | diff - <(ls "$WORK/other") | head -3; grep -c "SHARD_DATASET='$DATASET': Permission denied; .*enter all above" "$WORK/err" | grep -vx 1)"
+  done
+  unset DATASET
   export SHARD_CACHE_DIR=$WORK/cache/root
   chmod 755 "$D/shut"
 else
   skip "folders that may not be entered" "cannot become another user"
 fi
-DATASET=$D/f01 fails "a dataset that is a file" "SHARD_DATASET='$D/f01'.*not a directory|Not a directory" "$WORK/closed" "$WORK/other" 0
+ln -s loop "$WORK/loop"; mkdir "$WORK/a"
+# said NAME DATASET WORDS: what lies elsewhere is listed, and one line has the words
+said() {
+  : >"$WORK/err"; verdict "$1" "$(DATASET=$2 view 0 stride "$PYTHON" -c "import os, sys; print(*(sorted(os.listdir(sys.argv[1])) for _ in '12'), sep='\n')" "$WORK/other" | uniq -c | grep -v "^ *2 \['f1', .*'f9', 'sub'\]"
+    [ "$(grep -c . "$WORK/err")" = 1 ] && grep -q "^libshard: .*$3" "$WORK/err" || shown cat "$WORK/err")"
+}
+said "a dataset that is a loop" "$WORK/loop" "/loop': Too many levels.*Listing calls on what lies below that path fail"
+said "a dataset that is a file" "$D/f01" "/f01': Not a directory; correct it, or make the directory"
+said "a dataset that is not there" "$WORK/none" "/none': No such file or directory; correct it, or make the directory"
+said "... and a blank in its path" "$WORK/a b" "/a b': No such.*colon"
+said "... and a blank in its name" "$WORK/c d" "/c d': No such file or directory; correct it"
+said "... and a pattern" "$WORK/*" "'$WORK/\*': No such.*pattern"
+said "... and a tilde" '~/data' "~/data': No such.*HOME"
 
 # A dataset that is made, moved to or linked to once the process has listed beside it.
 cat >"$WORK/later.py" <<'P'
@@ -193,54 +198,70 @@ for how in made moved linked; do
   done
 done
 
-# A root that is replaced while a program has it open. Whose listing has it, or who takes names by
-# their hash, goes on; else the listing has other names. What has its place is the dataset's.
-mkdir "$WORK/beside"; touch "$WORK/beside/b1"
-cat >"$WORK/replaced.py" <<'P'
+# A root whose path leads to another directory: by another name, or a link that leads elsewhere. The job keeps its names.
+mkdir -p "$WORK"/turn/{one,two}/sub; touch "$WORK"/turn/one/f{1..6} "$WORK"/turn/two/f{1..6}
+cat >"$WORK/turned.py" <<'END'
 import os, sys
-first, top = sys.argv[1:]
-root, gone = top + "/ds", top + "/gone"
-os.listdir(first)
-held = [os.open(path, os.O_RDONLY) for path in (root, root + "/sub", top)]
-os.rename(root, gone)
-os.rename(top + "/new", root)
-assert sorted(os.listdir(held[2])) == ["ds", "gone"]
-if os.path.isdir(os.environ.get("WANTS", "")):
-    held = [os.environ["WANTS"], os.environ["WANTS"] + "/sub"]
-for one in held[:2]:
-    print(*(name for name in os.listdir(one) if name != "sub"), sep="\n")
-P
-# replaced COMMAND...: for each of two ranks, in a place of its own
-replaced() {
-  local s=0; mkdir -p "$WORK"/t/{ds,new}/sub
-  (cd "$WORK/t" && touch ds/f{0..19} ds/sub/f{20..39} new/g{0..19} new/sub/g{20..39})
-  "$@" "$PYTHON" "$WORK/replaced.py" "${FIRST:-$WORK/beside}" "$WORK/t" || s=$?; rm -r "$WORK/t"; return $s
-}
-of() { printf "$1%d\n" {0..39}; }
-export DATASET=$WORK/t/ds
-# ranks NAME STRATEGY LETTER COMMAND...
-ranks() {
-  local name=$1 s=$2 letter=$3 r; shift 3; : >"$WORK/err"
-  for r in 0 1; do replaced view $r $s "$@" >"$WORK/$r"; done
-  verdict "$name, $s" "$(cat "$WORK"/[01] | sort | diff - <(of "$letter" | sort) | head -3; head -2 "$WORK/err")"
-}
-ranks "a root that is replaced" hash f
-ranks "what a root was is somewhere else" hash f env WANTS="$WORK/t/gone"
-FIRST=$WORK/t/ds ranks "a root that is replaced once it is listed" stride f
-for s in stride hash; do ranks "what has replaced a root" $s g env WANTS="$WORK/t/ds"; done
-for wants in "" "$WORK/t/gone"; do
-  : >"$WORK/err"
-  verdict "a root that is replaced${wants:+, by its name}, stride" "$(replaced view 0 stride env WANTS="$wants" && echo "it works"
-    grep -q 'Stale file handle' "$WORK/err" && grep -q "^libshard: .*SHARD_DATASET='$DATASET'.*replace no dataset" "$WORK/err" || shown cat "$WORK/err")"
+how, top = sys.argv[1:]
+before = sorted(os.listdir(top + "/ds"))
+held = os.open(top + "/ds/sub", os.O_RDONLY)
+if how == "link":
+    os.unlink(top + "/ds"); os.symlink("two", top + "/ds")
+elif how == "replaced":
+    os.rename(top + "/ds", top + "/old"); os.rename(top + "/two", top + "/ds")
+elif how == "above":  # the same directory by another path
+    os.rename(top, top + "s"); os.symlink(top + "s", top)
+elif how == "gone":
+    os.rename(top + "/ds", top + "/old")
+now = sorted(os.listdir(top + ("/old" if how == "gone" else "/ds")))
+assert now == before and len(now) == 4, (before, now)  # three files, and sub
+print(os.listdir(held))
+END
+for how in link replaced above gone; do
+  rm -rf "$WORK"/turns "$WORK/turn"; mkdir -p "$WORK"/turn/{one,two}/sub; touch "$WORK"/turn/{one,two}/f{1..6}; : >"$WORK/err"
+  case $how in link | above) ln -s one "$WORK/turn/ds" ;; *) mv "$WORK/turn/one" "$WORK/turn/ds" ;; esac
+  verdict "a root's path leads elsewhere: $how" "$(DATASET=$WORK/turn/ds view 0 stride "$PYTHON" "$WORK/turned.py" $how "$WORK/turn" 2>&1 | grep -vx '\[\]'
+    if [ $how = link ]; then grep "SHARD_DATASET='$WORK/turn/ds' leads to '$WORK/turn/two' now, and led to '$WORK/turn/one'.*link" "$WORK/err" | wc -l | grep -vx 1; else cat "$WORK/err"; fi)"
 done
-program forbid
-statx=$(printf '#include <sys/syscall.h>\nSYS_statx\n' | gcc -E - | tail -1)
-for s in $([ ! $seccomp ] || echo stride hash); do
-  : >"$WORK/err"
-  verdict "a root that is replaced, and no time of birth, $s" "$(replaced view 0 $s "$WORK/forbid" 1 $statx && echo "it works"
-    grep -q 'Input/output error' "$WORK/err" && grep -q '^libshard: .*cannot tell whether' "$WORK/err" || shown cat "$WORK/err")"
+rm -rf "$WORK/turn" "$WORK/turns"
+
+# Nested datasets, and one directory named twice, are refused; what is on neither is listed.
+ln -s "$D" "$WORK/same"
+for set in "$D:$D/sub" "$D/sub/deep:$D" "$D:$WORK/same" "$D:$D"; do
+  other=${set##*:}; [ "$other" != "$D" ] || other=${set%%:*}
+  DATASET=$set fails "nested: ${set//"$WORK"/}" "SHARD_DATASET names '.*' and '.*': *|SHARD_DATASET names '.*' and '.*lies in the other.*name one of them" ls "$D"
+  DATASET=$set fails "nested: ${set//"$WORK"/}, the other" "SHARD_DATASET names '.*' and '.*lies in the other.*name one of them" ls "$other/"
 done
-unset DATASET
+verdict "... with EINVAL" "$(DATASET=$D:$D/sub view 0 stride "$PYTHON" -c "import errno, os
+try: print(os.listdir('$D/sub/deep'))
+except OSError as e: assert e.errno == errno.EINVAL, e
+assert len(os.listdir('$WORK/other')) == 10" 2>&1 | grep -v '^libshard')"
+
+# A world of one sees the real directory, and makes no listing.
+for more in SHARD_STRATEGY=range SHARD_STRATEGY=hash SHARD_INCLUDE=x; do
+  verdict "a world of one, $more" "$(touch "$D/new" && env SHARD_CACHE_DIR="$WORK/no-cache" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 $more LD_PRELOAD="$LIB" ls -aU "$D" 2>&1 | diff - <(ls -aU "$D") | head -3; ls -d "$WORK/no-cache" 2>/dev/null; rm "$D/new")"
+done
+verdict "... but with a shuffle" "$(env SHARD_CACHE_DIR="$WORK/no-cache" SHARD_SEED=1 SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD="$LIB" ls -A "$D" 2>&1 | diff - <(ls -A "$D") | head -3; ls "$WORK/no-cache" | grep -q 'listing$' || echo "no listing")"
+verdict "... and a bad variable is one" "$(SHARD_STRATEGY=none SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB ls "$D" 2>&1 | grep -q 'SHARD_STRATEGY' || echo "no line")"
+
+# Which dataset a directory is of costs as much, whatever there is beside it.
+for n in 80 8000; do
+  mkdir "$WORK/$n"; (cd "$WORK/$n" && mkdir sub && seq -f 'd%g' $n | xargs mkdir && touch f{1..9})
+  DATASET=$WORK/$n view 0 stride strace -f -qq -o "$WORK/trace.$n" perl -e 'sub l { opendir(D, shift); my @a = readdir D; closedir D; -e "/mark" } l "$ARGV[0]"; l "$ARGV[0]/sub"' "$WORK/$n" >/dev/null
+  sed '1,/"\/mark"/d;/"\/mark"/,$d' "$WORK/trace.$n" | wc -l
+done >"$WORK/counts" 2>>"$WORK/err"
+verdict "as many calls in a tree of 82 directories as of 8,002" "$(uniq "$WORK/counts" | wc -l | grep -vx 1 && cat "$WORK/counts"; [ "$(wc -l <"$WORK/counts")" = 2 ] && ! grep -qx 0 "$WORK/counts" || shown cat "$WORK/counts")"
+
+# A directory that is removed while it is read has ended. What another library serves is refused.
+verdict "a directory that is removed" "$(for s in stride hash; do rm -rf "$D/going"; mkdir -p "$D/going/on"
+  view 0 $s perl -e 'my $d = shift; opendir(D, $d); rmdir "$d/on"; rmdir $d; $! = 0; my @a = grep { !/^\.|on$/ } readdir D; print "$!: @a\n" if $! or @a;
+    mkdir $d; open(my $o, "<", $d); rmdir $d; opendir(E, "/proc/self/fd/" . fileno($o)) or print "again: $!\n"; $! = 0; @a = readdir E; print "E $!\n" if $!' "$D/going" 2>&1; done)"
+for way in opendir fdopendir scandir fts nftw glob; do
+  : >"$WORK/err"
+  verdict "made up by another library: $way" "$(SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD="$LIB $BUILD/tests/madeup.so" "$WORK/foreign" $way "$WORK/other" 2>"$WORK/err" | grep -vE "^$way: (Operation not supported|aborted)$"
+    grep -q '^libshard: .*another preloaded library.*unset SHARD_DATASET' "$WORK/err" || shown cat "$WORK/err"
+    LD_PRELOAD=$LIB SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=2 "$WORK/foreign" bad / | grep -vx 'bad: Bad file descriptor, Bad file descriptor')"
+done
 
 # Names that lead nowhere: as find prints them they are made canonical; else they are refused, or
 # the listing is, once it is used. Never an empty directory.
@@ -277,8 +298,7 @@ rm "$T/linked" "$T/away"
 unused "names from one directory lower" "SHARD_LISTING='$WORK/l' names 'f5'.*'$T'.*No such file" "cd tars; ls"
 unused "directories as files" "SHARD_LISTING='$WORK/l' names 'tars'.*directory" "ls -1r"
 "$CTL" index "$WORK/valid" -o "$WORK/l" --quiet >/dev/null; : >"$WORK/err"
-verdict "a listing that is used for nothing" "$(export SHARD_LISTING=$WORK/l; DATASET=$T tree 0 >/dev/null; grep -q "SHARD_LISTING='$WORK/l' is not used: it is of '$WORK/valid', not of '$T'" "$WORK/err" || echo "says $(cat "$WORK/err")")"
-: >"$WORK/err"; verdict "... but for another dataset" "$(export SHARD_LISTING=$WORK/l; DATASET=$T:$WORK/valid tree 0 >/dev/null; cat "$WORK/err")"
+verdict "a listing of another directory" "$(export SHARD_LISTING=$WORK/l; DATASET=$T tree 0 >/dev/null; grep -q "SHARD_LISTING='$WORK/l' has no listing of '$T', which is walked" "$WORK/err" || echo "says $(cat "$WORK/err")")"
 
 # A name cannot forge a line, nor send a terminal's commands.
 DATASET=$WORK/$'x\nlibshard forged\e[2J\xc2\x9b2J\x9b2Jy' view 0 stride ls "$WORK/other" >/dev/null

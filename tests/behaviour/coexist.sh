@@ -143,7 +143,8 @@ for mode in agree fork many; do
   SHARD_DATASET=$D SHARD_RANK=1 SHARD_SIZE=2 SHARD_CACHE_DIR=$C LD_PRELOAD=$LIB timeout 300 valgrind -q --error-exitcode=9 --leak-check=full \
     --errors-for-leak-kinds=definite --trace-children=no "$WORK/calls" $mode "$D" >"$WORK/got" 2>"$WORK/err"; got=$?
   SHARD_DATASET=$D SHARD_RANK=1 SHARD_SIZE=2 SHARD_CACHE_DIR=$C LD_PRELOAD=$LIB "$WORK/calls" $mode "$D" >"$WORK/want"
-  verdict "memcheck, $mode" "$([ $got = 0 ] || echo "status $got"; head -20 "$WORK/err"; cmp "$WORK/want" "$WORK/got")"
+  # It does not know pidfd_open, by which a builder is waited for.
+  verdict "memcheck, $mode" "$([ $got = 0 ] || echo "status $got"; grep -v -e 'unhandled .* syscall: 434' -e 'write your own handler' -e README_MISSING -e 'consider this a bug' -e 'valgrind.org/support' "$WORK/err" | head -20; cmp "$WORK/want" "$WORK/got")"
 done
 
 # A program with AddressSanitizer, whose runtime must come first: it has wrappers of the same calls. Where addresses are

@@ -21,7 +21,7 @@ BUILD=$(cd "${BUILD:-$ROOT/build}" && pwd) || exit 2
 
 # Below TMPDIR, which other users reach and LD_PRELOAD can hold.
 BASE=$(mktemp -d "$TMPDIR/shard-test.XXXXXX") || exit 2
-trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; rm -rf "$BASE"' EXIT
+trap 'cd /; jobs -p | xargs -r kill 2>/dev/null; no_own_tmp; rm -rf "$BASE"' EXIT
 chmod 755 "$BASE"
 WORK=$BASE/work
 mkdir "$WORK" || exit 2
@@ -71,3 +71,16 @@ in_namespace() {
   rm -rf "$BASE"
   IN_NAMESPACE=1 exec unshare -m "$BASH" "$0"
 }
+# own_tmp, after in_namespace: an empty /tmp, in which $BASE, the checkout and $BUILD stay; fails where mounts are not allowed.
+# no_own_tmp ends it
+own_tmp() {
+  local path stage=/var/tmp/own.$$ kept=()
+  for path in "$BASE" "$ROOT" "$BUILD"; do [[ $path != /tmp/* ]] || kept+=("$path"); done
+  mkdir "$stage" && mount -t tmpfs none "$stage" 2>/dev/null || { rmdir "$stage"; return 1; }
+  mount --make-private "$stage"
+  for path in "${!kept[@]}"; do mkdir "$stage/$path"; mount --rbind "${kept[path]}" "$stage/$path"; done
+  mount -t tmpfs -o mode=1777 none /tmp; mount --make-private /tmp; OWN_TMP=1
+  for path in "${!kept[@]}"; do mkdir -p "${kept[path]}"; mount --move "$stage/$path" "${kept[path]}"; done
+  umount "$stage"; rmdir "$stage"
+}
+no_own_tmp() { [ -z "${OWN_TMP:-}" ] || { umount -l /tmp; OWN_TMP=; }; }

@@ -95,7 +95,7 @@ all_commands() {
   tell plan --files 10 --ranks 2 --memory 1,5G; tell plan --files 10 --ranks 2 --memory 1.5G; tell plan --files 1.000 --ranks 2
   tell verify stats/0.json stats/1.json; tell verify stats/0.json stats/1.json --json --listing d.listing; tell verify stats/0.json
   tell manifest d.listing --size 2 --weights 2,1 -o m%r; tell manifest d.listing --size 2 --weights 2.5,1 -o m%r; cat m0 m1
-  tell cache ls; tell cache ls --json; tell cache gc --dry-run --max-size 1KB; tell doctor --variables
+  tell cache ls; tell cache ls --json; tell cache gc --dry-run --older-than 1; tell doctor --variables
   tell index "$D" -o new.listing --wait 1,5; tell index "$D" -o new.listing --share s3://b/k --wait 1,5; tell ls d.listing --rank 1,0 --size 2
 }
 LC_ALL=C all_commands >want
@@ -108,7 +108,7 @@ verdict "JSON has no decimal commas" "$(for l in $OTHERS; do
   done
 done; cat stats/*.json | "$PYTHON" -c 'import json, sys; [json.loads(line) for line in sys.stdin]' 2>&1 | tail -1)"
 for l in C $OTHERS; do
-  LC_ALL=$l "$CTL" run --dataset "$D" --rank 1 --size 2 -- "$PROBE" readdir "$D" 2>&1 | sort >got
+  SHARD_JOB="run $l" LC_ALL=$l "$CTL" run --dataset "$D" --rank 1 --size 2 -- "$PROBE" readdir "$D" 2>&1 | sort >got
   verdict "shardctl run, $l" "$(as 1 range C readdir | sort | diff -a - got | head -4)"
 done
 

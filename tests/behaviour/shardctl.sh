@@ -43,6 +43,31 @@ status "no command" 2
 status "unknown command" 2 frob; says "names it" frob
 status "a command that is gone" 2 prove; says "says what instead" "no command 'prove' any more; a DLIO that libshard does not know runs unmodified"
 status "another one" 2 stream s3://b/p -o x; says "says what instead" "no command 'stream' any more; shardctl index lists a bucket"
+# anywhere OPTIONS -- OPERANDS: with the options behind the operands, too, whatever POSIXLY_CORRECT says
+anywhere() {
+  local command=$1 options=(); shift
+  while [ "$1" != -- ]; do options+=("$1"); shift; done; shift
+  HOME=$WORK timeout 300 "$CTL" $command "${options[@]}" "$@" 2>&1 | sed 's/[0-9.]* s$//' >"$WORK/want"; echo "${PIPESTATUS[0]}" >>"$WORK/want"
+  HOME=$WORK POSIXLY_CORRECT=1 timeout 300 "$CTL" $command "$@" "${options[@]}" 2>&1 | sed 's/[0-9.]* s$//' >"$WORK/got"; echo "${PIPESTATUS[0]}" >>"$WORK/got"
+  same "POSIXLY_CORRECT, $command ${options[*]}" "$WORK/want" "$WORK/got"
+  HOME=$WORK POSIXLY_CORRECT=1 timeout 300 "$CTL" $command "${options[@]}" -- "$@" 2>&1 | sed 's/[0-9.]* s$//' >"$WORK/got"; echo "${PIPESTATUS[0]}" >>"$WORK/got"
+  same "POSIXLY_CORRECT, $command ${options[*]} --" "$WORK/want" "$WORK/got"
+}
+anywhere index --quiet -o "$L.posix" -- "$D"; anywhere ls --rank 0 --size 2 -0 -- "$L"; anywhere stat --json -- "$L"
+anywhere manifest --size 2 -o "$L.posix.%r" -- "$L"; anywhere verify --json --listing "$L" -- none nowhere
+anywhere stats -o "$L.posix.json" -- none; anywhere get --no-sign-request -o relative -- s3://b; anywhere cache --json -- ls
+anywhere doctor --variables --; anywhere plan --files 1000 --ranks 2 --
+POSIXLY_CORRECT=1 "$CTL" verify no1 --json no2 >"$WORK/out"; prints "POSIXLY_CORRECT, between operands" "'no1': No such file or directory\", \"cannot use 'no2'"
+POSIXLY_CORRECT=1 status "POSIXLY_CORRECT, too many" 2 index "$D" --quiet "$D" -o "$L.posix"
+POSIXLY_CORRECT=1 status "POSIXLY_CORRECT, unknown option" 2 ls "$L" --frob; says "names it" "'--frob'"
+POSIXLY_CORRECT=1 status "POSIXLY_CORRECT, behind --" 2 stat -- "$L" --json
+for posix in "" POSIXLY_CORRECT=1; do
+  verdict "run: the command's options are its own${posix:+, $posix}" "$(env $posix "$CTL" run sh -c 'echo "$@"' - --size x --help >"$WORK/out" 2>&1; grep -qxF -- "--size x --help" "$WORK/out" || shown cat "$WORK/out")"
+done
+mkdir -m 700 posix.cache
+verdict "POSIXLY_CORRECT in a program: its listing is made" "$(for r in 0 1; do
+  POSIXLY_CORRECT=1 SHARD_CACHE_DIR=$WORK/posix.cache SHARD_DATASET=$D SHARD_RANK=$r SHARD_SIZE=2 LD_PRELOAD=$LIB ls "$D/b/c" 2>&1; done | grep -vx x)"
+rm -r "$L".posix* posix.cache
 status "unknown option" 2 index --frob "$D" -o "$L"
 verdict "unknown option: says shardctl" "$(grep -q '^shardctl' "$WORK/err" || shown cat "$WORK/err")"
 status "index, no directory" 2 index -o "$L"
@@ -287,7 +312,7 @@ gives "run twice" "$LIB" "$CTL" run "$CTL" run sh "$R/show"
 gives "run: the environment" "$R/in:$R 1 2 hash 3 auto" env -C "$R" "$CTL" run --dataset in --dataset . --rank 1 --size 2 \
   --strategy hash --seed 3 --epoch=auto sh -c 'echo $SHARD_DATASET $SHARD_RANK $SHARD_SIZE $SHARD_STRATEGY $SHARD_SEED $SHARD_EPOCH'
 gives "run: a shard" "f" env SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 0 --size 1 ls "$R/in"
-gives "run: another shard" "" env SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 0 --size 2 ls "$R/in"
+gives "run: another shard" "" env SHARD_JOB=run SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 0 --size 2 ls "$R/in"
 # By timeout, too, as gives calls it: that lets a signal through which its caller ignores.
 gives "run: signals as they were" "$(timeout 300 grep SigIgn /proc/self/status)" "$CTL" run grep SigIgn /proc/self/status
 ignoring=(sh -c 'trap "" INT QUIT USR1 PIPE; exec "$@"' -)

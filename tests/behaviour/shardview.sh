@@ -143,17 +143,17 @@ find "$WORK/copy" ! -xtype d 2>/dev/null | sort >"$WORK/got"
 same "rm -rf spares the hidden" "$WORK/want" "$WORK/got"
 verdict "rm -rf fails" "$([ $status = 0 ] && echo "status 0")"
 
-# One listing for many processes, a new one when the directory changes.
+# One listing for many processes of a job, a new one for the next job.
 versions() { ls "$SHARD_CACHE_DIR" | grep -c '\.listing$'; }
 SHARD_CACHE_DIR=$WORK/cache2
 for r in 0 1 2 3 4 5 6 7; do
-  DATASET=$WORK/many view $r 8 range ls "$WORK/many" >"$WORK/p$r" & pids[r]=$!
+  SHARD_JOB=8 DATASET=$WORK/many view $r 8 range ls "$WORK/many" >"$WORK/p$r" & pids[r]=$!
 done
 wait "${pids[@]}"
 verdict "built once for 8 processes" "$([ "$(versions)" = 1 ] || shown ls "$SHARD_CACHE_DIR")"
 verdict "8 processes saw all" "$(cat "$WORK"/p[0-7] | sort | cmp - <(ls "$WORK/many") 2>&1)"
 touch "$WORK/many/new"
-for r in 0 1; do DATASET=$WORK/many view $r 2 range ls "$WORK/many"; done | sort >"$WORK/got"
+for r in 0 1; do SHARD_JOB=2 DATASET=$WORK/many view $r 2 range ls "$WORK/many"; done | sort >"$WORK/got"
 ls "$WORK/many" >"$WORK/want"
 same "a new name is seen" "$WORK/want" "$WORK/got"
 verdict "by a new listing" "$([ "$(versions)" = 2 ] || shown ls "$SHARD_CACHE_DIR")"
@@ -231,10 +231,10 @@ except OSError as e: print(errno.errorcode[e.errno])' "$WORK/set/sub" 2>&1 | gre
 mkdir "$WORK/slow" "$WORK/forked"; cp "$LIB" "$WORK/slow"; touch "$WORK/forked"/{1,2,3}
 printf '#!/bin/sh\n: >"%s"\nuntil [ -e "%s.forked" ]; do sleep 0.02; done\nexec "%s" "$@"\n' "$WORK/builds" "$WORK/builds" "$CTL" >"$WORK/slow/shardctl"
 chmod +x "$WORK/slow/shardctl"; mkfifo "$WORK/hold"; exec 9<>"$WORK/hold"
-SHARD_CACHE_DIR=$WORK/cache3 SHARD_DATASET=$WORK/forked SHARD_RANK=0 SHARD_SIZE=1 \
+SHARD_CACHE_DIR=$WORK/cache3 SHARD_DATASET=$WORK/forked SHARD_RANK=0 SHARD_SIZE=2 \
   LD_PRELOAD=$WORK/slow/libshard.so timeout 300 "$WORK/forks" late "$WORK/builds" "$WORK/forked" <"$WORK/hold" 9>&- >/dev/null
 touch "$WORK/forked/4"
-out=$(SHARD_CACHE_DIR=$WORK/cache3 SHARD_TIMEOUT=100 DATASET=$WORK/forked view 0 1 range ls "$WORK/forked" 2>&1 9>&-)
+out=$(for r in 0 1; do SHARD_CACHE_DIR=$WORK/cache3 SHARD_TIMEOUT=100 DATASET=$WORK/forked view $r 2 range ls "$WORK/forked" 2>&1 9>&-; done)
 exec 9>&-
 verdict "a child forked meanwhile holds no lock" "$([ "$out" = $'1\n2\n3\n4' ] || shown echo "$out")"
 finish

@@ -85,26 +85,26 @@ done
 
 rank SHARD_DATASET="$WORK/none:$D=s3://bucket/prefix" SHARD_VIEW=off cat "$D/1.txt"; facts "a dataset that stands for a bucket" "e['opened'] == 1 and j['dataset'] == '$D'"
 
-# By paths that do not lead through the root: parts of the dataset that are mounted elsewhere.
+# By paths that do not lead through the root: the dataset is mounted elsewhere.
 deep=$D$(printf '/d%.0s' {1..70}); mkdir -p "$deep"; touch "$deep/1"
 rank "$O" plain "$D" "$deep/1"; facts "70 levels deep" "e['opened'] == 1"; rm -r "$D/d"
 mounts=(); trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$BASE"' EXIT
 bind() { mkdir -p "$2" && mount --bind "$1" "$2" 2>/dev/null && mounts=("$2" "${mounts[@]}"); }
 M="$WORK/a mount"
-if bind "$D/a" "$M"; then
+if bind "$D" "$M"; then
   mkdir "$WORK/small" && mount -t tmpfs -o size=900k none "$WORK/small" && mounts=("$WORK/small" "${mounts[@]}")
-  S=$WORK/small/0.json; rank SHARD_STATS="$S" "$O" plain "$D" "$M"/*.bin; facts "no room for notes: told" "e['opened'] == 0 and j['lost'] == 7"; S=$WORK/out/0.json
-  bind other "$WORK/elsewhere"; ln -s "$M/deep" "$D/to_mount"
-  rank "$O" plain "$D" "$M"/*.bin "$M/deep/1" "$D/a/1.bin" "$D/to_mount/1"; facts "below a bind mount" "e['opened'] == 10 and e['distinct'] == 8 and j['lost'] == 0"
+  S=$WORK/small/0.json; rank SHARD_STATS="$S" "$O" plain "$D" "$M"/a/*.bin; facts "no room for notes: told" "e['opened'] == 0 and j['lost'] == 7"; S=$WORK/out/0.json
+  bind other "$WORK/elsewhere"; ln -s "$M/a/deep" "$D/to_mount"
+  rank "$O" plain "$D" "$M"/a/*.bin "$M/a/deep/1" "$D/a/1.bin" "$D/to_mount/1"; facts "below a bind mount" "e['opened'] == 10 and e['distinct'] == 8 and j['lost'] == 0"
   rm "$D/to_mount"; rank "$O" plain "$D" "$D/../../elsewhere/1" "$M/../to_a/1.bin"; facts "below a bind mount of something else" "e['opened'] == 1"
-  rank SHARD_DATASET="$D:$D/a/deep" "$O" plain "$D" "$M"/*.bin "$M"/deep/*; facts "below a bind mount, nested datasets" "[d['epochs'][0]['opened'] for d in j['datasets']] == [7, 4]"
-  rank SHARD_DATASET="$D:$D/a" "$O" plain "$D" "$M"/*.bin; facts "below a bind mount of the inner dataset" "[d['epochs'][0]['opened'] for d in j['datasets']] == [0, 7]"
-  { rank "$O" segv "$D" "$M"/*.bin; } 2>/dev/null; "$CTL" stats "$S.log" 2>"$WORK/err"; facts "below a bind mount, in a signal handler" "e['opened'] == 7"
-  rank bash -c 'ulimit -n 20; "$@"' - "$O" full "$D" "$M"/*.bin; facts "below a bind mount, no descriptor left" "e['opened'] == 0 and j['lost'] == 7"
+  rank SHARD_DATASET="$D:$D/a/deep" "$O" plain "$D" "$M"/a/*.bin "$M"/a/deep/*; facts "below a bind mount, nested datasets" "[d['epochs'][0]['opened'] for d in j['datasets']] == [7, 4]"
+  rank SHARD_DATASET="$D:$D/a" "$O" plain "$D" "$M"/a/*.bin; facts "below a bind mount of the inner dataset" "[d['epochs'][0]['opened'] for d in j['datasets']] == [0, 7]"
+  { rank "$O" segv "$D" "$M"/a/*.bin; } 2>/dev/null; "$CTL" stats "$S.log" 2>"$WORK/err"; facts "below a bind mount, in a signal handler" "e['opened'] == 7"
+  rank bash -c 'ulimit -n 20; "$@"' - "$O" full "$D" "$M"/a/*.bin; facts "below a bind mount, no descriptor left" "e['opened'] == 0 and j['lost'] == 7"
   bind "$D/a" "$D/again"
   rank "$O" plain "$D" "$D"/again/*.bin "$D"/a/1.bin "$D/again/1.bin"; facts "a bind mount inside the dataset has names of its own" "e['opened'] == 9 and e['distinct'] == 8"
   umount "$D/again"; rmdir "$D/again"; mounts=("${mounts[@]:1}")
-  rank "$O" plain "$D" "$M"/*.bin; cp "$S" "$WORK/one"; rank "$O" plain "$D" "$D"/a/*.bin
+  rank "$O" plain "$D" "$M"/a/*.bin; cp "$S" "$WORK/one"; rank "$O" plain "$D" "$D"/a/*.bin
   facts "below a bind mount, the names are the dataset's" "e['distinct'] == 7 and e['distinct_sum'] == json.load(open('$WORK/one'))['epochs'][0]['distinct_sum']"
 else
   skip "bind mounts" "mount is not allowed"
@@ -256,7 +256,7 @@ verify() {
   verdict "$name" "$([ $got = "$status" ] && grep -qF -- "$word" "$WORK/said" || { echo "status $got: "; cat "$WORK/said"; })"
 }
 "$CTL" index "$D" -o "$WORK/whole.listing" --quiet >/dev/null
-for size in 1 2 5; do
+for size in 2 5; do # a world of one has no listing
   for strategy in range stride; do
     for seed in '' 11; do
       verdict "job of $size, $strategy${seed:+, shuffled}" "$(job $size 2 SHARD_STRATEGY=$strategy ${seed:+SHARD_SEED=$seed SHARD_EPOCH=auto} 2>&1)"
@@ -283,7 +283,6 @@ assert total == $all" 2>&1 | tail -1)"
 done
 job 3 2 SHARD_STRATEGY=hash SHARD_SEED=5 SHARD_EPOCH=auto; verify "hash, shuffled" 0 "epoch 1: the shares" "$WORK"/out/*.json --listing "$WORK/whole.listing"
 rank SHARD_LISTING=../whole.listing sh -c '"$@"; cd /' - "$PYTHON" "$WORK/read.py" "$D" 1; verify "a listing named by a relative path" 0 "partition its $all names" "$S"
-job 2 1 SHARD_DATASET="$D:$D/a"; verify "nested datasets" 0 "'$D/a' partition its 11 names" "$WORK"/out/*.json
 job 40 1; verify "more ranks than files" 0 "proven, for 40 ranks" "$WORK"/out/*.json
 job 2 1 SHARD_EPOCH=77 SHARD_SEED=18446744073709551615; verify "a set epoch, the largest seed" 0 "epoch 77" "$WORK"/out/*.json
 # A pass that is not read to its end: the shares are right all the same.
@@ -333,7 +332,7 @@ mkdir "$WORK/top/plain"; touch "$WORK/top/plain"/{1..8}
 # workers METHOD HOW
 workers() {
   rm -f "$WORK/out"/*
-  env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$WORK/top/plain" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/workers.py" $1 $2 "$WORK/top/plain" >"$WORK/err" 2>&1
+  env SHARD_STATS="$WORK/out/%r.json" SHARD_SEED=1 SHARD_DATASET="$WORK/top/plain" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/workers.py" $1 $2 "$WORK/top/plain" >"$WORK/err" 2>&1
   await "statistics" test -e "$S" # by a helper of Python's, which ends after the program
 }
 for method in fork spawn forkserver; do
@@ -425,7 +424,7 @@ verify "own lists: and then one for all" 1 "used different listings" "$WORK"/out
 # ---- verify finds each kind of fault
 job 2 1 SHARD_JOB=one; cp "$WORK/out/1.json" "$WORK/one"; job 2 1 SHARD_JOB=two; cp "$WORK/one" "$WORK/out/1.json"
 verify "verify: of two runs" 1 "are of different runs" "$WORK"/out/*.json
-job 2 1 SHARD_DATASET="$D:$D/a"
+job 2 1 SHARD_DATASET="$D/a:$WORK/top/other"
 "$CTL" index "$D/b" -o "$WORK/b.listing" --quiet >/dev/null; verify "verify: the listing of neither" 1 "is of none of the datasets" "$WORK"/out/*.json --listing "$WORK/b.listing"
 job 3 1; mkdir "$WORK/good"; cp "$WORK/out"/*.json "$WORK/good"
 # tampered NAME WORD PYTHON: j, of rank 1, is changed; d is its dataset

@@ -32,18 +32,39 @@ unharmed() { [ "$(cat "$WORK/mine/precious")" = precious ] || echo "a file was o
 ranks; whole "nobody attacks"
 
 # ---- where all users have files ----
-if mount -t tmpfs -o mode=1777 none /dev/shm 2>/dev/null; then
-  own=/dev/shm/libshard-4242
+if own_tmp; then
+  own=/tmp/libshard-4242
   for what in "mkdir -m 700 $own" "mkdir -m 777 $own" "ln -s $WORK/mine $own" "ln -s $WORK/tmp $own" "touch $own" "mkfifo $own"; do
-    foe $what; cache= ranks; refused "/dev/shm: a foe's ${what%% /*}" "cache directory '$own'"
-    verdict "/dev/shm: a foe's ${what%% /*}: nothing is put there" "$(find "$own" "$WORK/tmp" -mindepth 1; ls "$WORK/mine" | grep -vxE 'cache|precious')"
+    foe $what; cache= ranks; refused "/tmp: a foe's ${what%% /*}" "cache directory '$own'.*set SHARD_CACHE_DIR to"
+    verdict "/tmp: a foe's ${what%% /*}: nothing is put there" "$(find "$own" "$WORK/tmp" -mindepth 1; ls "$WORK/mine" | grep -vxE 'cache|precious')"
     rm -rf "$own"
   done
-  cache= ranks; whole "/dev/shm: when it is gone"
-  verdict "/dev/shm: nobody else gets in" "$(foe ls "$own" 2>&1 | grep -v 'Permission denied'; stat -c %a "$own" | grep -vx 700)"
-  umount /dev/shm
+  cache= ranks; whole "/tmp: when it is gone"
+  verdict "/tmp: nobody else gets in" "$(foe ls "$own" 2>&1 | grep -v 'Permission denied'; stat -c %a "$own" | grep -vx 700)"
+  # Who may make no file in /tmp.
+  rm -rf "$own"; chmod 755 /tmp; mount -t tmpfs -o mode=1777 none /dev/shm
+  cache= ranks; whole "/tmp of root's alone"
+  verdict "/tmp of root's alone: the cache is in /dev/shm" "$(stat -c %a /dev/shm/libshard-4242 | grep -vx 700)"
+  umount /dev/shm; chmod 1777 /tmp
+  # A folder of another user's, where all users may write, is no common one, unless nobody can tell whose it is.
+  foe mkdir -m 1777 "$WORK/tmp/common"
+  cache=$WORK/tmp/common ranks; refused "a foe's folder for all users" "'$WORK/tmp/common' belongs to another user"
+  rm -rf "$WORK/tmp/common"
+  if me unshare -rm true 2>/dev/null; then
+    outside=$(declare -f me)
+    me() { setpriv --reuid 4242 --regid 4242 --clear-groups env -u LD_PRELOAD unshare -rm env "$@"; }
+    for cache in "" /tmp; do
+      ranks; whole "a user namespace${cache:+, SHARD_CACHE_DIR=$cache}"
+      verdict "a user namespace${cache:+, SHARD_CACHE_DIR=$cache}: the cache is in /tmp" "$(stat -c %u:%a /tmp/libshard-0 2>&1 | grep -vx 4242:700)"
+      rm -rf /tmp/libshard-0
+    done
+    cache=$WORK/mine/cache; eval "$outside"
+  else
+    skip "a user namespace" "this machine has none for users"
+  fi
+  no_own_tmp
 else
-  skip "/dev/shm" "cannot mount"
+  skip "/tmp" "cannot mount"
 fi
 # A folder above the cache's that others may write to: whoever renames it cannot make libshard read or write his own.
 mkdir -m 777 "$WORK/open/above"; mkdir -m 700 "$WORK/open/above/cache"; chown 4242 "$WORK/open/above/cache"

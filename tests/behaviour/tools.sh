@@ -143,117 +143,82 @@ sed -i 's/^\( *\)def read_index(.*:.*$/&\n\1    pass/' fake/dlio_benchmark/reade
 PYTHONPATH=$WORK/fake PYTHON=$VENV status "doctor: a function that differs" 0 doctor; prints "doctor: names the function" "FormatReader.read_index is not a version known"
 
 # ---- cache
-# fill: two versions of D's listing, the second current; sets old, new, key
-fills=0
-fill() {
-  rm -rf "$C"; mkdir -m 700 "$C"
-  "$WORK/dataset" "$D" '' >/dev/null; old=$(basename "$C"/*.listing)
-  touch "$D/x$((++fills))"; "$WORK/dataset" "$D" '' >/dev/null
-  key=${old%%-*}; new=$(readlink "$C/$key.current")
-}
+# listed JOB: D's listing of a job, by a process that ends; sets one, its name
+listed() { SHARD_JOB=$1 SHARD_VIEW=shard "$WORK/dataset" "$D" '' >/dev/null; one=$(basename "$C"/*.named.listing); }
 rm -rf "$C"
 status "cache ls, no directory" 0 cache ls --json; json "empty" 'j["files"] == []'
 status "cache gc, no directory" 0 cache gc; verdict "none is made" "$(ls -d "$C" 2>/dev/null)"
 status "cache, no verb" 2 cache; status "cache, bad verb" 2 cache frob; status "cache, two verbs" 2 cache ls gc
 status "cache ls, gc's option" 2 cache ls --dry-run
 status "cache gc, bad days" 2 cache gc --older-than 1d; says "names it" 1d
-status "cache gc, bad size" 2 cache gc --max-size big; says "names it" big
 SHARD_CACHE_DRI=/x status "cache gc, misspelt variable" 2 cache gc; says "names it" SHARD_CACHE_DRI
 SHARD_CACHE_DIR=$D/1 status "cache of a file" 1 cache ls; says "names it" "$D/1"
-fill
-verdict "two versions" "$([ "$old" != "$new" ] || shown ls "$C")"
+mkdir -m 700 "$C"; listed one
 status "cache ls" 0 cache ls; prints "cache ls: the source" "$D"
 status "cache ls --json" 0 cache ls --json
-json "cache ls: facts" '{f["file"]: f["current"] for f in j["files"]} == {"'$old'": False, "'$new'": True} and all(f["source"] == "'"$D"'" and f["entries"] >= 9 and not f["in_use"] and not f["busy"] and not f["pinned"] for f in j["files"]) and j["bytes"] == sum(f["bytes"] for f in j["files"])'
-ls -A "$C" >before; status "gc --dry-run" 0 cache gc --dry-run; prints "tells the old version" "$old"
-ls -A "$C" | diff before - >"$WORK/diff"; verdict "--dry-run removes nothing" "$(cat "$WORK/diff")"
-status "gc --older-than" 0 cache gc --older-than 1; verdict "too young" "$(ls "$C/$old" 2>&1 >/dev/null)"
-status "gc" 0 cache gc --json; json "gc: facts" '[f["file"] for f in j["removed"]] == ["'$old'"] and j["freed"] > 0 and not j["dry_run"]'
-verdict "the old version is gone" "$(ls "$C/$old" 2>/dev/null)"
-verdict "the current one is used" "$(stat -c %i "$C/$new" >i; "$WORK/dataset" "$D" '' >/dev/null; stat -c %i "$C/$new" | diff i -)"
+json "cache ls: facts" '[f["file"] for f in j["files"]] == ["'$one'"] and all(f["kind"] == "listing" and f["source"] == "'"$D"'" and f["entries"] >= 9 and not f["in_use"] for f in j["files"]) and j["bytes"] == sum(f["bytes"] for f in j["files"])'
+status "gc" 0 cache gc; verdict "a job with a name may come again" "$(ls "$C/$one" 2>&1 >/dev/null)"
+status "gc --dry-run" 0 cache gc --dry-run --older-than 0; prints "tells what is old" "$one"; verdict "--dry-run removes nothing" "$(ls "$C/$one" 2>&1 >/dev/null)"
+status "gc --older-than 1" 0 cache gc --older-than 1; verdict "too young" "$(ls "$C/$one" 2>&1 >/dev/null)"
+touch -d '31 days ago' "$C/$one"
+status "gc of a month ago" 0 cache gc --json; json "gc: facts" '[f["file"] for f in j["removed"]] == ["'$one'"] and j["freed"] > 0 and not j["dry_run"]'
+verdict "it is gone" "$(ls -A "$C" | grep listing)"
 
-# A reader that has an old version mapped
-fill
-cat >map.py <<'P'
-import mmap, sys
-with open(sys.argv[1], "rb") as f:
-    m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
-print("mapped", flush=True)
-sys.stdin.read()
-P
-mkfifo hold; "$PYTHON" map.py "$C/$old" <hold >mapped & exec 9>hold
-await "a reader" test -s mapped
-"$CTL" cache ls --json >"$WORK/out"; json "mapped: seen" '{f["file"]: f["in_use"] for f in j["files"]} == {"'$old'": True, "'$new'": False}'
-status "gc, mapped" 0 cache gc; verdict "mapped: kept" "$(ls "$C/$old" 2>&1 >/dev/null)"
-status "gc --max-size 0, mapped" 1 cache gc --max-size 0; says "says why" "in use"
-verdict "--max-size: mapped kept, current gone" "$(cd "$C"; ls | grep -v lock | diff - <(echo "$old"))"
-exec 9>&-; wait
-status "gc, no longer mapped" 0 cache gc; verdict "then it goes" "$(ls "$C" | grep -v lock)"
-# The current one is mapped: nobody finds it gone.
-fill; rm -f mapped; "$PYTHON" map.py "$C/$new" <hold >mapped & exec 9>hold
-await "a reader" test -s mapped
-status "gc --max-size 0, current mapped" 1 cache gc --max-size 0
-verdict "current and mapped: kept" "$([ "$(readlink "$C/$key.current")" = "$new" ] && ls "$C/$new" 2>&1 >/dev/null)"
-exec 9>&-; wait
-status "gc --max-size 0" 0 cache gc --max-size 0; verdict "all gone but the lock" "$(ls "$C" | diff - <(echo "$key.lock"))"
-"$WORK/dataset" "$D" '' >/dev/null 2>err; verdict "and built anew" "$(cat err; [ -L "$C/$key.current" ] || shown ls "$C")"
+# A process that has a listing open, of a job whose process has ended, or that ends with its last one
+key=0123456789abcdef0123456789abcdef space=$(stat -Lc %i /proc/self/ns/pid)
+listed two; cp "$C/$one" "$C/$key.held.listing"; cp "$C/$one" "$C/$key.4194304-1-$space.listing"; cp "$C/$one" "$C/$key.$$-1-$space.listing"
+cp "$C/$one" "$C/$key.$$-$(cut -d' ' -f22 /proc/$$/stat)-$space.listing"; cp "$C/$one" "$C/$key.4194304-1-7.listing"; ls "$C" >all
+exec 9<"$C/$key.held.listing" 8<"$C/$key.4194304-1-$space.listing"; flock -s 9; flock -s 8
+"$CTL" cache ls --json >"$WORK/out"; json "in use: seen" 'sorted(f["file"] for f in j["files"] if f["in_use"]) == ["'$key.4194304-1-$space.listing'", "'$key.held.listing'"]'
+status "gc, in use" 0 cache gc; verdict "another process of this number is another one" "$(ls "$C" | diff <(grep -v "\.$$-1-" all) -)"
+exec 9<&- 8<&-
+status "gc, no longer in use" 0 cache gc
+verdict "what lives, and what cannot be seen, stays" "$(ls "$C" | diff <(grep -v -e "\.$$-1-" -e held -e "4194304-1-$space" all) -)"
+status "gc --older-than 0" 0 cache gc --older-than 0; verdict "all goes" "$(ls "$C" | grep listing)"
 
-# A job's version is kept for a month.
-fill; ln -s "$old" "$C/$key.job-0123456789abcdef"
-status "gc, pinned" 0 cache gc; verdict "pinned: kept" "$(ls "$C/$old" 2>&1 >/dev/null)"
-touch -h -d '40 days ago' "$C/$key.job-0123456789abcdef"
-status "gc, pinned long ago" 0 cache gc; verdict "pinned long ago: gone" "$(ls "$C/$old" "$C"/*.job-* 2>/dev/null)"
-
-# A builder at work; then dead.
-fill; touch "$C/$key.new.1.listing" "$C/$key.new.1.listing.tmp.2"; ln -s "$old" "$C/$key.current.new.1"
-exec 8<"$C/$key.lock"; flock 8
-ls -A "$C" >before
-"$CTL" cache ls --json >"$WORK/out"; json "building: seen" 'all(f["busy"] for f in j["files"])'
-status "gc, building" 0 cache gc; ls -A "$C" | diff before - >"$WORK/diff"; verdict "building: nothing touched" "$(cat "$WORK/diff")"
-status "gc --max-size 0, building" 1 cache gc --max-size 0; ls -A "$C" | diff before - >"$WORK/diff"; verdict "building: nothing touched by --max-size" "$(cat "$WORK/diff")"
-exec 8<&-
-"$CTL" cache ls >"$WORK/out"; prints "dead: seen" leftover
-status "gc, builder dead" 0 cache gc; verdict "dead: leftovers gone" "$(ls -A "$C" | diff - <(printf '%s\n' "$new" "$key.current" "$key.lock" | sort))"
-
-# Permutations
-fill; k=0123456789abcdef0123456789abcdef; p=$C/perm-$k; q=$C/perm-${k/01/99}; n=$C/perm-${k/01/77}
-head -c 9000 /dev/zero | tee "$p.perm" "$q.perm" >"$n.perm"; touch "$p.lock" "$q.lock" "$n.lock" "$p.perm.tmp.7"
-touch -d '2 hours ago' "$p".* "$q".*
-rm -f mapped; "$PYTHON" map.py "$q.perm" <hold >mapped & exec 9>hold
-await "a reader" test -s mapped
-status "gc, permutations" 0 cache gc
-verdict "dead permutation gone; mapped and new ones kept" "$(cd "$C"; ls perm-* | diff - <(cd /; for f in "$n" "$q"; do basename -a "$f.lock" "$f.perm"; done | sort))"
-exec 9>&-; wait
+# What builders leave, and what is kept
+touch "$C/$key.new.1" "$C/$key.new.1.copy" "$C/$key.new.1.txt.gz" "$C/$key.lock" "$C/$key.perm" "$C/$key.given.listing"; ls "$C" >before
+exec 9<"$C/$key.lock"; flock 9
+status "gc --older-than 0, at work" 0 cache gc --older-than 0; verdict "a builder is at work" "$(ls "$C" | diff <(grep -v -e perm -e given before) -)"
+touch "$C/$key.perm" "$C/$key.given.listing"; exec 9<&-
+status "gc, builder dead" 0 cache gc; verdict "the rest is young" "$(ls "$C" | diff <(grep -e ranks -e perm -e given before) -)"
+touch -d '2 days ago' "$C/$key".*; exec 9<"$C/$key.perm"; flock -s 9
+status "gc, two days, in use" 0 cache gc; exec 9<&-; verdict "what is kept is in use" "$(ls "$C/$key.perm" 2>&1 >/dev/null)"
+status "gc, two days" 0 cache gc; verdict "given listings stay for a month" "$(ls "$C" | diff <(grep -e ranks -e given before) -)"
+touch -d '31 days ago' "$C/$key".*
+status "gc, a month" 0 cache gc; verdict "all is gone" "$(ls "$C" | grep -v ranks)"
 
 # What is not ours, whatever its name
-fill; mkdir "$C/$key-0000000000000000.listing" "$C/sub"; ln -s /etc/passwd "$C/$key-1111111111111111.listing"
-touch "$C/foreign" "$C/$key-xyz.listing" "$C/$key.listing" "$C/$key.new.x" "$C/perm-$k" "$C/.hid" "$C/${key^^}-0000000000000000.listing" \
+mkdir "$C/$key.held.listing" "$C/sub"; ln -s /etc/passwd "$C/${key/0/1}.held.listing"
+touch "$C/foreign" "$C/$key.xyz.listing" "$C/$key.listing" "$C/$key.new.x" "$C/perm-$key" "$C/.hid" "$C/${key^^}.held.listing" \
   "$C/"$'new\nline\x1b[31m' "$C/"$'\xff"quote\\' "$C/ blank " "$C/-rf"
-mkfifo "$C/$key.new.5.listing"; echo damaged >"$C/$key-2222222222222222.listing"
-(cd "$C"; ls -A | grep -av -e "^$old\$" -e "^$key-2222") >before
+mkfifo "$C/$key.new.5"; echo damaged >"$C/${key/0/2}.named.listing"
+ls -A "$C" >before
 status "cache ls, foreign files" 0 cache ls
 verdict "a name is one line, without control characters" "$(grep -aq $'\x1b' "$WORK/out" && echo escape; grep -qF 'new\x0aline\x1b[31m' "$WORK/out" || shown cat "$WORK/out")"
 status "cache ls --json, foreign files" 0 cache ls --json
 json "foreign files in JSON" 'sum(f["kind"] == "foreign" for f in j["files"]) == 15'
-status "gc, foreign files" 0 cache gc --max-size 1M --json; json "gc: JSON" 'len(j["removed"]) == 2'
-(cd "$C"; ls -A) | diff -a before - >"$WORK/diff"; verdict "foreign files are left" "$(cat "$WORK/diff")"
+status "gc, foreign files" 0 cache gc --older-than 0 --json; json "gc: JSON" '[f["file"] for f in j["removed"]] == ["'${key/0/2}.named.listing'"]'
+ls -A "$C" | diff -a <(grep -av "^${key/0/2}" before) - >"$WORK/diff"; verdict "foreign files are left" "$(cat "$WORK/diff")"
 verdict "gc to a full device" "$("$CTL" cache ls >/dev/full 2>/dev/null; [ $? = 1 ] || echo status)"
+rm -rf "$C"; mkdir -m 700 "$C"; listed three
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -x "$CTL" 2>/dev/null; then
-  fill; chown 65534 "$C/$old"; status "gc, of another user" 0 cache gc; verdict "another user's file is left" "$(ls "$C/$old" 2>&1 >/dev/null)"
+  chown 65534 "$C/$one"; status "gc, of another user" 0 cache gc --older-than 0; verdict "another user's file is left" "$(ls "$C/$one" 2>&1 >/dev/null)"
   mkdir -m 0 "$WORK/shut"; chown 65534 "$WORK/shut"; chmod 755 "$WORK"
   SHARD_CACHE_DIR=$WORK/shut setpriv --reuid 65534 --clear-groups "$CTL" cache gc >"$WORK/out" 2>"$WORK/err"; got=$?
   verdict "unreadable cache: status 1, named" "$([ $got = 1 ] && grep -q "$WORK/shut" "$WORK/err" || echo "status $got, $(cat "$WORK/err")")"
   chown 65534 "$C"; status "cache of another user" 1 cache gc; says "names it" "$C"
+  chown 0 "$C"; rm -rf "$C"
 else
   skip "other users" "cannot become another user"
 fi
 
 # gc while ranks list: none fails, and everything is there at the end.
-fill; rm -f "$WORK/errors"
+rm -f "$WORK/errors"
 for r in 1 2 3; do
   (for i in {1..15}; do touch "$D/r$r"; "$WORK/dataset" "$D" '' 2>>"$WORK/errors" | grep -qz . || echo "no names" >>"$WORK/errors"; done) & ranks[r]=$!
 done
-for i in {1..25}; do "$CTL" cache gc --max-size 1 >/dev/null 2>&1; done
+for i in {1..25}; do "$CTL" cache gc --older-than 0 >/dev/null 2>&1; done
 wait "${ranks[@]}"
 verdict "gc among ranks" "$(cat "$WORK/errors")"
 

@@ -12,11 +12,11 @@ mkdir "$D" "$D/sub" "$WORK/out" "$WORK/stage"; touch "$D"/{1..6} "$D"/sub/{7..9}
 
 # fresh: nothing is left of an earlier rank
 fresh() { rm -rf "$WORK/out"; mkdir "$WORK/out"; }
-# rank [VARIABLE=VALUE...] COMMAND...: as rank 0 of 1, whose main process it is
+# rank [VARIABLE=VALUE...] COMMAND...: as rank 0 of 1, whose main process it is; with a seed, for else it has no listing
 rank() {
   local set=()
   while [[ $1 == *=* ]]; do set+=("$1"); shift; done
-  timeout --foreground 60 env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD="$LIB" "${set[@]}" \
+  timeout --foreground 60 env SHARD_STATS="$WORK/out/%r.json" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=1 SHARD_SEED=1 LD_PRELOAD="$LIB" "${set[@]}" \
     "$@" >"$WORK/stdout" 2>"$WORK/err"
 }
 # facts NAME EXPRESSION: of the object j, with its first epoch e

@@ -65,7 +65,6 @@ class Fault:
     plugin: str = ""
     rank: int = -1
     more: bool = False
-    env: tuple = ()
 
 
 def faults():
@@ -77,8 +76,7 @@ def faults():
     for count, more in ((1, False), (3, True), (5, False), (8, True)):
         yield Fault(f"{count} descriptors are left", plugin=LIMIT % count, more=more)
     yield Fault("1 descriptor is left, rank 1", plugin=LIMIT % 1, rank=1)
-    yield Fault("/dev/shm is full", around="mount -t tmpfs -o size=4k,nr_inodes=3,mode=1777 none /dev/shm",
-                env=(("SHARD_CACHE_DIR", ""), ("OMPI_MCA_btl_vader_backing_directory", "{folder}")))
+    yield Fault("the cache is full", around='mount -t tmpfs -o size=4k,nr_inodes=3,mode=700 none "$CACHE"')
     yield Fault("the cache is read-only", around='mount -t tmpfs -o ro,mode=700 none "$CACHE"')
     yield Fault("no /proc", plugin=NO_PROC)
     yield Fault("shardctl is killed", ctl="kill -9 $$")
@@ -157,7 +155,7 @@ class Jobs:
             # As an error that ends DLIO ends the job. What the other rank has come to by then makes no difference.
             json.dump({"out": folder, "grace": 4, "configs": [{"name": "faults", "options": options_of_it}]}, stream)
         env = {"OPENLOG_ROOT": self.data + "/", "SHARD_CACHE_DIR": cache, "CACHE": cache, "GROUP": self.group,
-               "SHARD_TIMEOUT": "60", **{name: value.format(folder=folder) for name, value in fault.env},
+               "SHARD_TIMEOUT": "60",
                "PYTHONPATH": os.pathsep.join([folder + "/site", *([self.args.dlio] if self.args.dlio else [])])}
         command = [self.args.python, paths.source("dlio", "matrix_rank.py"), plan]
         if fault.wrap and fault.rank < 0:

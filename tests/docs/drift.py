@@ -371,10 +371,9 @@ def clients(code, documents):
 
 def cache_files(code, documents):
     """The names of files in the cache directory."""
-    printed = {re.match(r"[.-][a-z]*", begin).group() for begin in
-               re.findall(r'\{"([^"]+)", (?:"[^"]*"|NULL), SHARD_CACHE_', code.table("forms"))}
+    printed = {found.replace("%s", "OWNER") for found in re.findall(r'"%\.32s(\.(?:[a-z]+|%s))', code.sources["shim/cache/filenames.c"])}
     told = {found for heading in documents.page("libshard.7").entries("FILES")
-            for found in re.findall(r"\bKEY([.-][a-z]*)", heading)}
+            for found in re.findall(r"\bKEY(\.\w*)", heading)}
     return both_ways(printed, told, "libshard.7, FILES,", "name KEY")
 
 

@@ -172,7 +172,7 @@ class Code:
         found = {}
         for path, source in self.sources.items():
             if path.startswith(("shim/view/", "shim/cache/", "shim/listing/reader.c",
-                                "shim/interpose/wordexp.c")):
+                                "shim/interpose/dir.c", "shim/interpose/wordexp.c")):
                 for name in re.findall(r"-(E[A-Z0-9]+)\b", source):
                     if hasattr(errno, name):
                         found[name] = path

@@ -59,7 +59,7 @@ def of_launcher(fixture, name, launcher, run):
     """The recipe, twice; without one listing, through a wrapper."""
     job = Job(fixture, name)
     for turn in ("first job", "second job"):
-        faults = run(job, recipe(name)) or job.faults(launcher, 4, jobs=0) + job.said()
+        faults = run(job, recipe(name)) or job.faults(launcher, 4, jobs=1) + job.said()
         fixture.verdicts.tell(f"{name}: the recipe, {turn}", faults)
 
     text = shares(recipe(name), False).replace("python3 train.py", "sh wrapper.sh python3 train.py")

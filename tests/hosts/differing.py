@@ -52,14 +52,9 @@ def change(fixture, job, start):
         processes.kill_tree(running.pid)
 
 
-def kind_of(line, remedy):
-    """Which host has said a line, if it has digest and remedy."""
-    if DIGEST.search(line) and remedy in line:
-        if "'host1'" in line and "1001 entries" in line:
-            return "late"
-        if "keep the listing" in line and "1000 entries" in line:
-            return "early"
-    return line
+def is_late(line, remedy):
+    """Whether the second host has said a line, with digest and remedy."""
+    return DIGEST.search(line) and remedy in line and "'host1'" in line and "1001 entries" in line
 
 
 def tell_change(fixture, name, job, faults, remedy="name it in SHARD_LISTING"):
@@ -70,8 +65,7 @@ def tell_change(fixture, name, job, faults, remedy="name it in SHARD_LISTING"):
         [f"shares of {list(map(len, names))}, {len(set(sum(names, [])))} names in all"]))
     said = job.said()
     fixture.verdicts.check(
-        f"{name}: one line of the host that listed late, one of each program that still lists on the other",
-        sorted(kind_of(line, remedy) for line in said) == ["early", "early", "late"], job.output)
+        f"{name}: one line, of the host that listed late", len(said) == 1 and is_late(said[0], remedy), job.output)
     status, output = job.verify()
     fixture.verdicts.check(f"{name}: verify finds it, too", status == 1 and "digest" in output, output)
 

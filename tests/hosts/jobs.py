@@ -11,7 +11,7 @@ from tests.harness import paths
 PAGE = os.path.join(paths.REPO, "shim", "man", "libshard.7")
 # What a recipe has for one listing of all hosts.
 SHARED = re.compile(r"-x SHARD_LISTING\S* |-genv SHARD_LISTING\S* \S+ |^(?:export SHARD_LISTING|shardctl index).*\n", re.MULTILINE)
-JOB_LINK = re.compile(r"^[0-9a-f]+\.job-[0-9a-f]+$")
+JOBS_LISTING = re.compile(r"^[0-9a-f]+\.(?!given)[^.]+\.listing$")
 
 
 def recipe(name):
@@ -58,7 +58,7 @@ class Job:
 
     def links(self):
         """What each host's own cache knows of jobs."""
-        return [set(filter(JOB_LINK.match, os.listdir(host.cache()) if os.path.isdir(host.cache())
+        return [set(filter(JOBS_LISTING.match, os.listdir(host.cache()) if os.path.isdir(host.cache())
                            else ())) for host in self.fixture.hosts]
 
     def script(self, text, name="job.sh"):

@@ -88,7 +88,7 @@ class Host:
 
     def cache(self, name=""):
         """The path of the host's default cache directory, as this machine sees it."""
-        return os.path.join(f"/proc/{self.first}/root/dev/shm/libshard-{os.geteuid()}", name)
+        return os.path.join(f"/proc/{self.first}/root/tmp/libshard-{os.geteuid()}", name)
 
     def members(self):
         """The processes on the host."""

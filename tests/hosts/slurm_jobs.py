@@ -51,7 +51,7 @@ class Cases:
         job = Job(self.fixture, "slurm")
         for turn in "", ", second job":
             self.tell(f"slurm: the recipe{turn}",
-                      self.submit(job, recipe("slurm")) or job.faults("Slurm", 4, jobs=0) + job.said())
+                      self.submit(job, recipe("slurm")) or job.faults("Slurm", 4, jobs=1) + job.said())
 
     def kinds(self):
         """Steps by each of Slurm's interfaces, and through a wrapper."""

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "cache/job.h"
 #include "config/config.h"
 #include "config/launcher.h"
@@ -262,7 +263,7 @@ static void notes(void **state) {
  * A launcher starts RANKS ranks. Each prints its job, and is a wrapper of two more processes that
  * do so, the second with another variable of a rank, as an MPI program's child may have one.
  */
-enum { RANKS = 3, TELLERS = 3 * RANKS };
+enum { RANKS = 3, TELLERS = 3 * RANKS, LINE = SHARD_JOB_SIZE + SHARD_JOB_OWNER + 3 };
 
 static char self[4096], cache[64];
 
@@ -341,15 +342,31 @@ static int contain(const char *inner, bool own_proc) {
   return pid > 0 && waitpid(pid, &status, 0) < 0 ? 1 : WEXITSTATUS(status);
 }
 
-/* Print this process's job, as it is inherited. */
+/* Print this process's job, as it is inherited, and behind a blank whose files are the job's. */
 static int tell_job(void) {
   struct shard_job job = {.name = ""};
-  char line[sizeof(job.name) + 2];
+  char line[LINE], owner[SHARD_JOB_OWNER];
   struct shard_launcher *found = malloc(sizeof(*found));
   shard_launcher_find(found);
   bool known = shard_job_find(found, &job);
   free(found);
-  int n = snprintf(line, sizeof(line), "%c%s\n", job.held ? 'h' : 'n', known ? job.name : "one");
+  shard_job_owner(&job, owner);
+  int n = known ? snprintf(line, sizeof(line), "%c%s %s\n", job.held ? 'h' : 'n', job.name, owner)
+                : snprintf(line, sizeof(line), "none\n");
+  return write(1, line, (size_t)n) != n;
+}
+
+/* Print the owner of the files of this process's job, and of those that are its own. */
+static int tell_owners(void) {
+  struct shard_job job, alone;
+  char owner[SHARD_JOB_OWNER], own[SHARD_JOB_OWNER], line[2 * SHARD_JOB_OWNER];
+  errno = 4242;
+  if (shard_job_get(false, &job) != 0 || shard_job_get(true, &alone) != 0 || errno != 4242) {
+    return 1;
+  }
+  shard_job_owner(&job, owner);
+  shard_job_owner(&alone, own);
+  int n = snprintf(line, sizeof(line), "%s %s\n", owner, own);
   return write(1, line, (size_t)n) != n;
 }
 
@@ -372,6 +389,9 @@ static int play(const char *role, const char *inner) {
   snprintf(cache, sizeof(cache), "%s", getenv("SHARD_CACHE_DIR"));
   if (strcmp(role, "world") == 0) {
     return tell_world();
+  }
+  if (strcmp(role, "owners") == 0) {
+    return tell_owners();
   }
   if (strcmp(role, "setter") == 0) { /* as Ray does, and its children have it */
     set(inner);
@@ -441,13 +461,13 @@ static FILE *start_reading(const char *role, const char *inner, const char *oute
 
 /*
  * The job of all that one launcher, or a container of it, starts, in job[size]: "none" or a line.
- * false: there can be no containers.
+ * The launcher's or container's number; 0: there can be no containers.
  */
-static bool run_job(const char *role, const char *outer, const char *inner, char *job,
-                    size_t size) {
+static pid_t run_job(const char *role, const char *outer, const char *inner, char *job,
+                     size_t size) {
   pid_t pid;
   FILE *lines = start_reading(role, inner, outer, &pid);
-  char line[SHARD_JOB_SIZE + 2];
+  char line[LINE];
   int count = 0, status;
   while (fgets(line, sizeof(line), lines)) {
     if (count++ == 0) {
@@ -459,11 +479,11 @@ static bool run_job(const char *role, const char *outer, const char *inner, char
   fclose(lines);
   assert_int_equal(waitpid(pid, &status, 0), pid);
   if (WIFEXITED(status) && WEXITSTATUS(status) == NO_NAMESPACES) {
-    return false;
+    return 0;
   }
   assert_int_equal(status, 0);
   assert_int_equal(count, TELLERS);
-  return true;
+  return pid;
 }
 
 #define OMPI "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1"
@@ -589,21 +609,79 @@ static void shortage(void **state) {
   (void)state;
   struct shard_world w;
   struct rlimit limit, none;
-  char job[SHARD_JOB_ROOM];
+  struct shard_job job;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
   none = (struct rlimit){0, limit.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-  int rc = get(OMPI, &w), known = shard_job_get(job, sizeof(job));
+  int rc = get(OMPI, &w), known = shard_job_get(false, &job), alone = shard_job_get(true, &job);
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
   assert_int_equal(rc, -EMFILE);
   assert_int_equal(known, -EMFILE);
+  assert_int_equal(alone, -EMFILE);
   assert_int_equal(get(OMPI, &w), 0);
+}
+
+/* The start of a process that lives. */
+static unsigned long long start_of(pid_t pid) {
+  struct shard_process process;
+  assert_true(shard_process_read(pid, &process));
+  return process.start;
+}
+
+/* Whether a text is the owner of the files of a process, whose start is behind its number; 0: it is
+ * not known. */
+static bool is_owner(const char *text, pid_t pid, unsigned long long start) {
+  char again[SHARD_JOB_OWNER];
+  unsigned long long told;
+  struct stat st;
+  assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
+  if (sscanf(text, "%*d-%llu-", &told) != 1 || (start && told != start)) {
+    return false;
+  }
+  snprintf(again, sizeof(again), "%d-%llu-%llu", (int)pid, told, (unsigned long long)st.st_ino);
+  return strcmp(text, again) == 0;
+}
+
+/* Of a job that a process tells, that none does, and that has a name; where there is no launcher,
+ * and of a process alone, the process. */
+static void owners(void **state) {
+  (void)state;
+  static const struct {
+    const char *environment, *owner, *own; /* "self" and "parent": these processes */
+  } all[] = {
+      {"", "self", "self"},
+      {"SHARD_JOB=a", "named", "self"},
+      {"SHARD_JOB=1:2:3: " OMPI, "named", "self"},
+      {OMPI, "parent", "self"},
+      {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "held", "self"},
+      {"RANK=1 WORLD_SIZE=2", "held", "self"},
+      {"SHARD_RANK=1 SHARD_SIZE=2", "held", "self"},
+      {STEP("1"), "named", "self"},
+  };
+  for (size_t i = 0; i < COUNT(all); i++) {
+    char told[2][SHARD_JOB_OWNER];
+    pid_t pid;
+    FILE *lines = start_reading("owners", "", all[i].environment, &pid);
+    int count = fscanf(lines, "%79s %79s", told[0], told[1]);
+    unsigned long long start = start_of(pid); /* nobody has waited for it */
+    fclose(lines);
+    assert_int_equal(await(pid), 0);
+    assert_int_equal(count, 2);
+    for (int k = 0; k < 2; k++) {
+      const char *owner = k ? all[i].own : all[i].owner;
+      if (strcmp(owner, "self") == 0     ? !is_owner(told[k], pid, start)
+          : strcmp(owner, "parent") == 0 ? !is_owner(told[k], getpid(), start_of(getpid()))
+                                         : strcmp(told[k], owner) != 0) {
+        fail_msg("'%s' of %d: %s, not %s", all[i].environment, (int)pid, told[k], owner);
+      }
+    }
+  }
 }
 
 /* Two launchers of the same job stand for those of two nodes. */
 static void jobs_told_apart(void **state) {
   (void)state;
-  char first[SHARD_JOB_SIZE + 2], second[SHARD_JOB_SIZE + 2], space[32], boot[37];
+  char first[LINE], second[LINE], space[32], boot[37];
   struct stat st;
   FILE *id = fopen("/proc/sys/kernel/random/boot_id", "r");
   assert_true(id && fgets(boot, sizeof(boot), id) && stat("/proc/self/ns/pid", &st) == 0);
@@ -613,11 +691,19 @@ static void jobs_told_apart(void **state) {
   }
   snprintf(space, sizeof(space), ":%llu:", (unsigned long long)st.st_ino);
   for (size_t i = 0; i < COUNT(jobs); i++) {
-    run_job("launcher", jobs[i].outer, jobs[i].ranks, first, sizeof(first));
+    pid_t pid = run_job("launcher", jobs[i].outer, jobs[i].ranks, first, sizeof(first));
     run_job("launcher", jobs[i].outer, jobs[i].ranks, second, sizeof(second));
     if (strcmp(first, "none\n") == 0 || first[0] != jobs[i].letter) {
       fail_msg("%s: %s", jobs[i].ranks, first);
     }
+    char *owner = strrchr(first, ' ') + 1;
+    owner[strcspn(owner, "\n")] = 0;
+    if (jobs[i].letter == 'h' ? strcmp(owner, "held") != 0
+        : jobs[i].next        ? strcmp(owner, "named") != 0
+                              : !is_owner(owner, pid, 0)) {
+      fail_msg("%s by %d: %s", jobs[i].ranks, (int)pid, owner);
+    }
+    strcat(owner, "\n");
     if (!jobs[i].next != (strcmp(first, second) != 0)) {
       fail_msg("%s: %s and %s", jobs[i].ranks, first, second);
     }
@@ -640,7 +726,7 @@ static void jobs_in_containers(void **state) {
                                     "OMPI_COMM_WORLD_RANK=%1$d OMPI_COMM_WORLD_SIZE=3 NESTED=1",
                                     "TORCHELASTIC_RUN_ID=none RANK=%1$d WORLD_SIZE=3"};
   for (size_t i = 0; i < 2 * COUNT(all); i++) {
-    char job[SHARD_JOB_SIZE + 2];
+    char job[LINE];
     const char *role = i % 2 ? "without a /proc" : "container";
     if (!run_job(role, "", all[i / 2], job, sizeof(job))) {
       skip();
@@ -660,7 +746,7 @@ static void jobs_in_containers(void **state) {
 static void jobs_of_their_own(void **state) {
   (void)state;
   pid_t pid;
-  char lines[TELLERS][SHARD_JOB_SIZE + 2];
+  char lines[TELLERS][LINE];
   FILE *stream = start_reading("launcher", "SHARD_RANK=%1$d SHARD_SIZE=3", "", &pid);
   int count = 0, same = 0;
   while (count < TELLERS && fgets(lines[count], sizeof(lines[count]), stream)) {
@@ -674,15 +760,15 @@ static void jobs_of_their_own(void **state) {
   assert_int_equal(await(pid), 0);
   assert_int_equal(count, TELLERS);
   assert_int_equal(same, RANKS * 3); /* pairs among the three processes of each */
-  char job[SHARD_JOB_SIZE + 2];
+  char job[LINE];
   run_job("launcher", "", "A=1", job, sizeof(job));
-  assert_string_equal(job + 1, "one\n");
+  assert_string_equal(job, "none\n");
 }
 
 /* What a process has set itself is in no /proc: its job is left where its children find it, in
  * memory and in the cache. */
 static void check_late(const char *started, const char *numbers) {
-  char first[SHARD_JOB_SIZE + 2], job[SHARD_JOB_SIZE + 2];
+  char first[LINE], job[LINE];
   pid_t pid;
   FILE *stream = start_reading("late", numbers, started, &pid);
   int count = 0;
@@ -790,6 +876,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup(notes, clean),
       cmocka_unit_test_setup(innermost_counts, clean),
       cmocka_unit_test_setup(shortage, clean),
+      cmocka_unit_test_setup(owners, clean),
       cmocka_unit_test_setup(jobs_told_apart, clean),
       cmocka_unit_test_setup(jobs_in_containers, clean),
       cmocka_unit_test_setup(jobs_of_their_own, clean),

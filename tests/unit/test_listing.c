@@ -101,15 +101,16 @@ static void check_facts(const struct names *s, int order, const struct shard_lis
 
 static void check_dirs(const struct shard_listing *l) {
   const uint8_t *pos = NULL;
-  struct shard_dir_entry d;
-  assert_true(shard_listing_dir(l, &pos, &d));
-  assert_string_equal(d.path, "");
-  assert_true(d.id.dev == 1 && d.id.ino == 2 && d.id.mtime_sec == 3 && d.id.mtime_nsec == 4);
-  assert_true(shard_listing_dir(l, &pos, &d));
-  assert_string_equal(d.path, "sub");
-  assert_int_equal(d.id.mtime_nsec, 8);
-  assert_true(d.id.ctime_sec == 9 && d.id.ctime_nsec == 10 && d.id.instance == 11);
-  assert_false(shard_listing_dir(l, &pos, &d));
+  struct shard_dir d;
+  const char *path;
+  assert_true(shard_listing_dir(l, &pos, &d, &path));
+  assert_string_equal(path, "");
+  assert_true(d.ino == 2 && d.mtime_sec == 3 && d.mtime_nsec == 4 && d.image == 7);
+  assert_true(shard_listing_dir(l, &pos, &d, &path));
+  assert_string_equal(path, "sub");
+  assert_true(d.ino == 6 && d.mtime_nsec == 8);
+  assert_true(d.ctime_sec == 9 && d.ctime_nsec == 10 && d.image == 11);
+  assert_false(shard_listing_dir(l, &pos, &d, &path));
 }
 
 /* ---- reading, every way there is
@@ -239,16 +240,6 @@ static void check_tables(const struct names *s, int order, const struct shard_li
   check_table(s, &l->names, 0);
   check_table(&others, &l->others, 1000);
   names_free(&others);
-  struct shard_dir_entry d = SHARD_DIR_ENTRY(l);
-  assert_true(shard_listing_dir_find(l, 1, 2, &d));
-  assert_string_equal(d.path, "");
-  assert_true(shard_listing_dir_find(l, 5, 6, &d));
-  assert_string_equal(d.path, "sub");
-  assert_int_equal(d.id.mtime_sec, 7);
-  assert_false(shard_listing_dir_find(l, 1, 6, &d));
-  assert_false(shard_listing_dir_find(l, 2, 1, &d));
-  assert_false(shard_listing_dir_find(l, 0, 0, &d));
-  assert_false(shard_listing_dir_find(l, UINT64_MAX, UINT64_MAX, &d));
 }
 
 static size_t files_in_dir(void) {

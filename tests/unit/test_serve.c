@@ -145,7 +145,7 @@ static void short_names(void **state) {
   names_run(&names, "d/e/", 1, 0, 9, "");
   names_sort(&names, 0);
   assert_int_equal(names_write_as(&names, 0, true, file, digest, &bytes), 0);
-  assert_int_equal(shard_listing_map(open(file, O_RDONLY | O_CLOEXEC), file, false, &listing), 0);
+  assert_int_equal(shard_listing_map(open(file, O_RDONLY | O_CLOEXEC), file, &listing), 0);
   struct shard_served *s = calloc(1, sizeof(*s) + 64);
   assert_non_null(s);
   s->stats = -1;

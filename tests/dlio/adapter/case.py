@@ -57,7 +57,7 @@ def shuffle_both(real, lazy, seed):
 
 
 def permutation_files():
-    return glob.glob(os.path.join(CACHE, "perm-*"))
+    return [file for kind in ("*.perm", "*.lock", "*.new.*") for file in glob.glob(os.path.join(CACHE, kind))]
 
 
 def short(length):
