@@ -206,16 +206,12 @@ else
   skip "cache full, read-only" "cannot mount"
 fi
 
-# A damaged listing in the cache, a planted one.
-rm -rf "$cache"; run -- ls "$D" >/dev/null
+# A damaged listing in the cache.
+rm -rf "$cache"; run SHARD_JOB=cut -- ls "$D" >"$WORK/want"
 for f in "$cache"/*.listing; do head -c 700 "$f" >"$WORK/short"; cat "$WORK/short" >"$f"; done
-good "truncated listing in the cache"
+run SHARD_JOB=cut -- ls "$D" >"$WORK/out" 2>&1; same "a truncated listing in the cache is made anew" "$WORK/want" "$WORK/out"
 rm -rf "$cache"; (ulimit -n 6; run -- ls "$D" >"$WORK/out" 2>"$WORK/err")
 verdict "so few descriptors that none is free above 9" "$([ ! -s "$WORK/out" ] || echo lists; grep -q 'Too many open files' "$WORK/err" || shown cat "$WORK/err")"
-rm -rf "$cache"; run -- ls "$D" >/dev/null; for f in "$cache"/*.current; do ln -sfn /etc/passwd "$f"; done
-good "current points elsewhere"
-rm -rf "$cache"; run -- ls "$D" >/dev/null; for f in "$cache"/*.current; do ln -sfn none.listing "$f"; done
-good "current points nowhere"
 rm -rf "$cache"
 
 # Builders that fail
