@@ -153,7 +153,7 @@ static void tell_of_hosts(const struct shard_request *r, const struct shard_list
   say_digest(r, l, what);
 }
 
-/* A name that is used again may be an earlier job's. */
+/* A name or number that is used again may be an earlier job's. */
 static void tell_of_age(const struct shard_request *r, const struct shard_listing *l) {
   char what[500];
   long long age = shard_clock_real_ns() / 1000000000 - l->header->listed_sec;
@@ -162,6 +162,15 @@ static void tell_of_age(const struct shard_request *r, const struct shard_listin
            "it open: give a job that follows another name",
            shard_config()->job, age);
   say_digest(r, l, what);
+}
+
+/* Ranks that somebody numbers know nothing of one another. */
+static void tell_of_hand(const struct shard_request *r) {
+  if (r->job.held && getenv("SHARD_RANK") && !r->list) {
+    shard_log(SHARD_LOG_INFO,
+              "this rank, numbered by SHARD_RANK, lists the dataset for itself: if files may be "
+              "added while ranks start, set SHARD_JOB to one text for all of them");
+  }
 }
 
 /* ---- finding ------------------------------------------------------------ */
@@ -173,6 +182,7 @@ static int join(const struct shard_request *r, struct shard_listing **out, bool 
   char why[200];
   int fd = shard_lock_join(r->file, r->job.held, first, why, sizeof(why));
   int rc = fd >= 0 ? shard_listing_map(fd, r->file, out) : fd;
+  rc = rc == 0 && !*out ? -EBADMSG : rc;
   if (rc == -ENOENT || rc == -EBADMSG || rc == -EPROTONOSUPPORT) {
     return 0;
   }
@@ -313,22 +323,29 @@ static int open_listing(struct shard_request *r, const struct shard_cache_source
   bool first = false;
   int rc = shard_request_locate(r, err, size);
   int found = rc == 0 ? join(r, out, &first, err, size) : rc;
-  if (found > 0 && first && shard_config()->job) {
+  if (found > 0 && *out && first && shard_config()->job) {
     tell_of_age(r, *out);
   }
   int made = found == 0 ? make(r, out, err, size) : 0;
-  if (made > 0 && !s->compared) {
+  if (made > 0 && *out && !s->compared) {
     tell_of_hosts(r, *out);
+    tell_of_hand(r);
   }
-  return found < 0 ? found : made < 0 ? made : 0;
+  rc = found < 0 ? found : made < 0 ? made : 0;
+  /* That a file of the cache, or what shardctl needs, is missing says nothing of the dataset. */
+  return rc == -ENOENT && !r->list ? -EIO : rc;
 }
 
 int shard_cache_open(const struct shard_cache_source *s, struct shard_listing **out, char *err,
                      size_t size) {
   int saved = errno;
   struct shard_request *r = calloc(1, sizeof(*r));
-  int rc = r ? set_up(r, s, err, size) : no_memory(err, size);
   *out = NULL;
+  if (!r) {
+    errno = saved;
+    return no_memory(err, size);
+  }
+  int rc = set_up(r, s, err, size);
   rc = rc ? rc : open_listing(r, s, out, err, size);
   free(r);
   errno = saved;

@@ -88,7 +88,12 @@ static int judge(const char *dir, bool own, char *err, size_t size) {
 }
 
 /* Create the directory if it is not there. 0 or a negative errno. */
-static int create(const char *dir) { return mkdir(dir, 0700) == 0 || errno == EEXIST ? 0 : -errno; }
+static int create(const char *dir) {
+  if (mkdir(dir, S_IRWXU) == 0) {
+    return chmod(dir, S_IRWXU) == 0 ? 0 : -errno; /* a umask may be 0777 */
+  }
+  return errno == EEXIST ? 0 : -errno;
+}
 
 /* ---- the default ---- */
 

@@ -69,8 +69,6 @@ static const char *why_remove(enum shard_cache_kind kind, const struct shard_cac
            : fate == GONE                   ? "of a job that is gone"
            : fate == UNTOLD && age >= MONTH ? "of a month ago"
                                             : NULL;
-  case SHARD_CACHE_GIVEN:
-    return age >= MONTH ? "not used for a month" : NULL;
   case SHARD_CACHE_NEW:
     return "left by a killed process";
   case SHARD_CACHE_LOCK:

@@ -21,7 +21,7 @@ struct shard_collect {
  * Remove from the cache directory:
  *   a listing     whose job's process is gone; of a job that ends with its last process, at once;
  *                 of any other, whose process this one cannot see, after 30 days
- *   a copy        of a given listing, after 30 days without use; kept bytes, after a day
+ *   kept bytes    after a day
  *   what a killed process has left, and lock files
  * and only while no process holds a lock of the file. 0, or a negative errno: it cannot be read.
  * Allocates nothing; errno may change.

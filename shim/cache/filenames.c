@@ -10,7 +10,6 @@
 void shard_cache_name_print(enum shard_cache_kind kind, const char *key, const char *owner,
                             uint64_t pid, char name[SHARD_CACHE_NAME]) {
   const char *form = kind == SHARD_CACHE_LISTING ? "%.32s.%s.listing"
-                     : kind == SHARD_CACHE_GIVEN ? "%.32s.given.listing"
                      : kind == SHARD_CACHE_LOCK  ? "%.32s.lock"
                      : kind == SHARD_CACHE_KEPT  ? "%.32s.perm"
                                                  : "%.32s.new.";
@@ -43,7 +42,6 @@ enum shard_cache_kind shard_cache_name_parse(const char *name, struct shard_cach
   size_t digits = strncmp(rest, "new.", 4) == 0 ? strspn(rest + 4, "0123456789") : 0;
   return strcmp(rest, "lock") == 0                                          ? SHARD_CACHE_LOCK
          : strcmp(rest, "perm") == 0                                        ? SHARD_CACHE_KEPT
-         : strcmp(rest, "given.listing") == 0                               ? SHARD_CACHE_GIVEN
          : digits > 0 && (rest[4 + digits] == 0 || rest[4 + digits] == '.') ? SHARD_CACHE_NEW
          : parse_owner(rest, owner ? owner : &ignored)                      ? SHARD_CACHE_LISTING
                                                                             : SHARD_CACHE_FOREIGN;

@@ -4,7 +4,6 @@
  *
  *   KEY.OWNER.listing   a job's listing; never changes. Each process that has it mapped holds a
  *                       shared lock on it (lock.h)
- *   KEY.given.listing   a copy of a file that SHARD_LISTING names, for all jobs; never changes
  *   KEY.lock            flock'ed by the process that makes a file of this KEY, and by its shardctl
  *   KEY.new.PID[.*]     what is being made; left over if nobody has the lock
  *   KEY.perm            a shuffle or positions of the adapter's (kept.c)
@@ -24,7 +23,6 @@
 enum shard_cache_kind {
   SHARD_CACHE_FOREIGN, /* none of ours */
   SHARD_CACHE_LISTING,
-  SHARD_CACHE_GIVEN,
   SHARD_CACHE_LOCK,
   SHARD_CACHE_NEW,
   SHARD_CACHE_KEPT

@@ -24,6 +24,7 @@
 #include "listing/identity.h"
 
 #define DAY (24L * 3600) /* seconds */
+#define OFTEN 64
 #define ERROR_ROOM 700
 
 /* ---- names -------------------------------------------------------------- */
@@ -62,7 +63,11 @@ static char *make_path(const char *kind, const char *one, const char *two) {
   if (n >= 0) {
     strcpy(path + n, "/ranks");
   }
-  if (n < 0 || (mkdir(path, 0700) != 0 && errno != EEXIST)) {
+  bool made = n >= 0 && mkdir(path, S_IRWXU) == 0;
+  if (made) {
+    chmod(path, S_IRWXU); /* a umask may be 0777 */
+  }
+  if (n < 0 || (!made && errno != EEXIST)) {
     free(path);
     return NULL;
   }
@@ -94,10 +99,12 @@ static void remove_each(int folder, const char *name, void *context) {
   remove_old(folder, name);
 }
 
-/* What is old in the folder of a file. */
+/* What is old in the folder of a file: by one in many who make one, for the folder may be large. */
 static void remove_all_old(char *path) {
-  *strrchr(path, '/') = 0;
-  shard_collect_each(path, remove_each, NULL);
+  if (shard_xxh64(path, strlen(path), 0) % OFTEN == 0) {
+    *strrchr(path, '/') = 0;
+    shard_collect_each(path, remove_each, NULL);
+  }
 }
 
 /* ---- links -------------------------------------------------------------- */

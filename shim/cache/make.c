@@ -129,7 +129,8 @@ static int run(const struct work *w, struct shard_builder *b, char *err, size_t 
 
 static int make(const struct work *w, char *err, size_t size) {
   char text[400];
-  snprintf(text, sizeof(text), "listing '%.300s'", w->source);
+  bool get = strcmp(w->arguments[0], "get") == 0;
+  snprintf(text, sizeof(text), "%s '%.300s'", get ? "getting" : "listing", w->source);
   shard_log(SHARD_LOG_INFO, text);
   struct shard_builder *b = calloc(1, sizeof(*b));
   int rc = b ? run(w, b, err, size) : shard_error_set(err, size, -ENOMEM, "out of memory");

@@ -46,18 +46,37 @@ static void add_text(struct shard_request_hash *h, const char *text) {
   shard_request_hash_add(h, text ? text : "", text ? strlen(text) + 1 : 0);
 }
 
-/* By the directory's path as it was named: where a link leads may change while a job runs. */
+/*
+ * By the directory's path, but for its last name: where that, as a link, leads to may change while
+ * a job runs, and ranks may spell the rest in different ways.
+ */
 static int add_directory(struct shard_request_hash *h, const struct shard_request *r) {
-  if (r->dir && *r->dir != '/') {
-    char *here = getcwd(NULL, 0);
-    if (!here) {
-      return -errno;
-    }
-    add_text(h, here);
-    free(here);
+  if (!r->dir) {
+    add_text(h, NULL);
+    return 0;
   }
-  add_text(h, r->dir);
-  return 0;
+  size_t n = strlen(r->dir);
+  while (n > 1 && r->dir[n - 1] == '/') {
+    n--;
+  }
+  const char *slash = memrchr(r->dir, '/', n), *last = slash ? slash + 1 : r->dir;
+  size_t rest = n - (size_t)(last - r->dir);
+  bool dots = rest == 0 || (*last == '.' && (rest == 1 || (rest == 2 && last[1] == '.')));
+  /* What ends in dots has no name of its own. */
+  char *path = dots ? realpath(r->dir, NULL) : strndup(r->dir, n), *parent = NULL;
+  char *name = path ? strrchr(path, '/') : NULL;
+  if (path && name) {
+    *name++ = 0;
+    parent = realpath(*path ? path : "/", NULL);
+  } else if (path) {
+    parent = realpath(".", NULL);
+  }
+  int rc = parent ? 0 : -errno;
+  add_text(h, parent);
+  add_text(h, name ? name : path);
+  free(parent);
+  free(path);
+  return rc;
 }
 
 static int make_key(struct shard_request *r) {
@@ -94,13 +113,13 @@ static int refuse_inside(const char *real, const char *cache, char *err, size_t 
     }
     free(parent);
   }
-  /* Where everything is the dataset, every cache lies inside. */
-  bool refused = inside && strcmp(real, "/") != 0 && shard_path_below(inside, real);
+  bool refused = inside && shard_path_below(inside, real);
   free(inside);
   return !refused ? 0
                   : shard_error_set(err, size, -EINVAL,
                                     "the cache directory '%.200s' lies inside '%.200s', which "
-                                    "would change with every listing; set SHARD_CACHE_DIR",
+                                    "would change with every listing; set SHARD_CACHE_DIR, or name "
+                                    "directories of the dataset that do not hold it",
                                     cache, real);
 }
 

@@ -381,6 +381,7 @@ static void take_variable(const char *line, const char *value, size_t *used) {
   } else if (size == 1) {
     char text[SHARD_CONFIG_TEXT];
     COMPLAIN("%s is empty; it takes %s", v->name, describe(v, text));
+    config.asked |= v == &variables[AT_DATASET];
   } else {
     char *copy = memcpy(snapshot + *used, value, size);
     *used += size;

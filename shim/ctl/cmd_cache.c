@@ -45,7 +45,8 @@ static const struct ctl_option rows[] = {CTL_ROW_JSON,
                                          CTL_ROW_END};
 
 static double age_of(const struct stat *st) {
-  return (double)(shard_clock_real_ns() / 1000000000 - st->st_mtim.tv_sec);
+  int64_t now = shard_clock_real_ns() / 1000000000;
+  return (double)(now - st->st_mtim.tv_sec);
 }
 
 /* ---- showing ------------------------------------------------------------ */
@@ -60,10 +61,11 @@ struct entry {
   struct shard_listing *listing; /* that can, else NULL */
 };
 
-static const char *const kinds[] = {
-    [SHARD_CACHE_FOREIGN] = "foreign", [SHARD_CACHE_LISTING] = "listing",
-    [SHARD_CACHE_GIVEN] = "given",     [SHARD_CACHE_LOCK] = "lock",
-    [SHARD_CACHE_NEW] = "unfinished",  [SHARD_CACHE_KEPT] = "permutation"};
+static const char *const kinds[] = {[SHARD_CACHE_FOREIGN] = "foreign",
+                                    [SHARD_CACHE_LISTING] = "listing",
+                                    [SHARD_CACHE_LOCK] = "lock",
+                                    [SHARD_CACHE_NEW] = "unfinished",
+                                    [SHARD_CACHE_KEPT] = "permutation"};
 
 static void print_entry(const struct entry *e) {
   char *facts = NULL;
@@ -92,7 +94,7 @@ static struct json_object *make_entry(const struct entry *e) {
   ctl_json_add_decimal(o, "bytes", (double)e->st.st_size, 0);
   ctl_json_add_decimal(o, "age", age_of(&e->st), 0);
   ctl_json_add_bool(o, "in_use", e->in_use);
-  if (e->kind == SHARD_CACHE_LISTING || e->kind == SHARD_CACHE_GIVEN) {
+  if (e->kind == SHARD_CACHE_LISTING) {
     ctl_json_add_text(o, "source", l ? l->source : NULL);
     ctl_json_add_text(o, "options", l ? l->options : NULL);
     ctl_json_add_known(o, "entries", l ? shard_listing_count(l) : 0, l != NULL);
@@ -114,7 +116,7 @@ static void show(int fd, const char *name, void *context) {
     return;
   }
   e.in_use = e.kind != SHARD_CACHE_FOREIGN && shard_lock_is_held(&e.st);
-  if (e.kind == SHARD_CACHE_LISTING || e.kind == SHARD_CACHE_GIVEN) {
+  if (e.kind == SHARD_CACHE_LISTING) {
     int file = shard_kernel_open(fd, name, O_RDONLY | O_NOFOLLOW);
     e.fault = shard_listing_map(file < 0 ? -errno : file, name, &e.listing);
   }
@@ -143,7 +145,7 @@ static int print_shown(void) {
 
 static void tell_removed(void *context, const char *name, const struct stat *st, const char *why) {
   (void)context;
-  x.freed += st->st_nlink > 1 && !x.dry_run ? 0 : (double)st->st_size;
+  x.freed += (double)st->st_size;
   if (x.json) {
     struct json_object *o = ctl_json_object();
     ctl_json_add_text(o, "file", name);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "adapter/adapter.h"
-#include "cache/cache.h"
 #include "config/config.h"
 #include "host/real.h"
 #include "host/self.h"
@@ -42,7 +41,6 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
     shard_config_stand_by();
     return;
   }
-  shard_cache_init();
   shard_view_init();
   shard_stats_init();
   shard_rank_page_init();

@@ -115,9 +115,9 @@ int shard_names_attributes(const struct shard_table *table, uint64_t block,
 bool shard_listing_dir(const struct shard_listing *listing, const uint8_t **pos,
                        struct shard_dir *out, const char **path);
 
-/* Whether a header can be that of a listing with a file of so many bytes. 0; -EBADMSG;
- * -EPROTONOSUPPORT. */
-int shard_listing_check_header(const struct shard_header *header, uint64_t file_size);
+/* What an open file says that it is of, and by which options, by reading alone: malloc'd, of which
+ * nothing is certain. 0, or a negative errno of shard_listing_open(). */
+int shard_listing_peek(int fd, char **source, char **options);
 
 /* What a negative errno of shard_listing_open() means, for people: static, or strerror(3)'s. */
 const char *shard_listing_strerror(int rc);

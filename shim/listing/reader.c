@@ -85,7 +85,8 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
   return 0;
 }
 
-int shard_listing_check_header(const struct shard_header *h, uint64_t file_size) {
+/* Whether a header can be that of a listing with a file of so many bytes. */
+static int check_header(const struct shard_header *h, uint64_t file_size) {
   if (memcmp(h->magic, SHARD_MAGIC, sizeof(h->magic)) != 0) {
     return -EBADMSG;
   }
@@ -165,7 +166,7 @@ int shard_listing_map(int fd, const char *file, struct shard_listing **out) {
     rc = fd < 0 ? fd : -errno;
   } else if (l && (l->file = strdup(file))) {
     rc = map_file(l, fd, &st);
-    rc = rc ? rc : shard_listing_check_header(l->header, l->map_size);
+    rc = rc ? rc : !l->header ? -EBADMSG : check_header(l->header, l->map_size);
     rc = rc ? rc : map_tables(l);
     rc = rc ? rc : check_dirs(l);
   }
@@ -183,6 +184,39 @@ int shard_listing_open(const char *file, struct shard_listing **out) {
   int saved = errno, fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = -errno;
   errno = saved;
   return shard_listing_map(fd < 0 ? rc : fd, file, out);
+}
+
+int shard_listing_peek(int fd, char **source, char **options) {
+  struct stat st;
+  struct shard_header h = {.version = 0};
+  *source = *options = NULL;
+  if (fstat(fd, &st) != 0) {
+    return -errno;
+  }
+  if (!S_ISREG(st.st_mode)) {
+    return S_ISDIR(st.st_mode) ? -EISDIR : -EBADMSG;
+  }
+  ssize_t n = TEMP_FAILURE_RETRY(pread(fd, &h, sizeof(h), 0));
+  int rc = n < 0 ? -errno : check_header(&h, (uint64_t)st.st_size);
+  if (rc != 0) {
+    return rc;
+  }
+  size_t size = h.dirs.size < (size_t)2 * SHARD_NAME_MAX ? h.dirs.size : (size_t)2 * SHARD_NAME_MAX;
+  uint8_t *texts = malloc(size + 1);
+  n = texts ? TEMP_FAILURE_RETRY(pread(fd, texts, size, (off_t)h.dirs.offset)) : 0;
+  rc = !texts ? -ENOMEM : n < 0 ? -errno : -EBADMSG;
+  if (texts && n > 0) {
+    const uint8_t *p = read_text(texts, texts + n, source, &rc);
+    if (p) {
+      read_text(p, texts + n, options, &rc);
+    }
+  }
+  free(texts);
+  if (rc != 0) {
+    free(*source);
+    *source = NULL;
+  }
+  return rc;
 }
 
 const char *shard_listing_strerror(int rc) {

@@ -29,6 +29,7 @@
 #include "base/error.h"
 #include "base/kernel.h"
 #include "base/xxh64.h"
+#include "cache/cache.h"
 #include "cache/job.h"
 #include "config/config.h"
 #include "host/real.h"
@@ -75,12 +76,13 @@ bool shard_view_active(void) {
 
 /* A rank's workers may list before their rank does. */
 static void before_fork(void) {
-  if (shard_view_active()) {
+  if (!shard_config()->error[0] && current_view() == SHARD_VIEW_SHARD) {
     shard_job_before_fork();
   }
 }
 
 void shard_view_init(void) {
+  shard_cache_init();
   if (shard_config()->directories) {
     pthread_atfork(before_fork, NULL, NULL);
   }

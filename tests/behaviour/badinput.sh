@@ -73,6 +73,8 @@ run SHARD_VEIW=shard SHARD_SEDE=1 -- ls "$D" >"$WORK/out" 2>"$WORK/err"
 verdict "two misspelt: one line" "$(grep -c "SHARD_VEIW.*SHARD_SEDE" "$WORK/err" | grep -vx 1)"
 run SHARD_SERVICE_HOST=10.0.0.1 SHARD_PORT=tcp://10.0.0.1:80 SHARD_PORT_80_TCP=tcp://10.0.0.1:80 SHARD_INDEX= -- ls "$D" >"$WORK/out" 2>"$WORK/err"
 verdict "another program's variables: nothing is said" "$(cat "$WORK/err"; [ -s "$WORK/out" ] || echo "nothing is listed")"
+run SHARD_DATASET= -- ls "$D" >"$WORK/out" 2>"$WORK/err"
+verdict "an empty SHARD_DATASET: said" "$(grep -q "^libshard: .*SHARD_DATASET is empty" "$WORK/err" || shown cat "$WORK/err")"
 run SHARD_DATASET="$WORK/none" -- ls "$D" >"$WORK/out" 2>"$WORK/err"
 verdict "dataset missing: said" "$(grep '^libshard' "$WORK/err" | grep -q "SHARD_DATASET.*none" || echo "says $(cat "$WORK/err")")"
 run SHARD_DATASET="$D/1" -- ls "$D" >"$WORK/out" 2>"$WORK/err"
@@ -84,7 +86,7 @@ good "variables"
 # SHARD_LISTING
 L=$WORK/l; "$CTL" index "$D" -o "$L" >/dev/null
 run SHARD_LISTING="$L" SHARD_CACHE_DIR="$WORK/unused" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
-verdict "SHARD_LISTING is used" "$(cat "$WORK/err"; [ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out"; ls "$WORK/unused" | grep -q given || echo "no copy")"
+verdict "SHARD_LISTING is used" "$(cat "$WORK/err"; [ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out"; ls "$WORK/unused" | grep -q held || echo "no copy")"
 bad "listing missing" SHARD_LISTING SHARD_LISTING="$WORK/none"
 bad "listing a directory" SHARD_LISTING SHARD_LISTING="$WORK/other"
 bad "listing empty" SHARD_LISTING SHARD_LISTING=/dev/null

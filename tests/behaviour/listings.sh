@@ -24,7 +24,7 @@ ranks() {
 served() {
   local name=$1; shift
   rm -rf cache; ranks SHARD_LOG=info "$@" >got
-  verdict "$name" "$(diff bare got | head -3; grep -v ': serving ' err)"
+  verdict "$name" "$(diff bare got | head -3; grep -v -e ': serving ' -e ": getting '" -e 'numbered by SHARD_RANK' err)"
 }
 # refused NAME WORDS VARIABLE=VALUE...: calls on $of fail, and say why
 of=valid
@@ -76,6 +76,8 @@ changed "a listing that is cut" "cp l/valid.listing given.listing"
 changed "a listing that is emptied" ": >given.listing"
 changed "another one in its place" "cat other.listing 1<>given.listing >&1"
 changed "a listing that is replaced" "cp other.listing new.listing; mv new.listing given.listing"
+rm -rf cache; (ulimit -f 1; env SHARD_DATASET="$B" SHARD_RANK=0 SHARD_SIZE=1 SHARD_LISTING=big.listing LD_PRELOAD="$LIB" ls "$B") >got 2>err; status=$?
+verdict "a limit on the size of files" "$([ $status = 2 ] && grep -q "SHARD_LISTING='.*big.listing': .*File too large" err || shown echo "status $status, $(cat err)"; ls cache | grep -v ranks)"
 rm -rf "$B" other
 refused "a file that is missing" "valid2.listing': No such file" SHARD_LISTING="l/train.listing:l/valid2.listing"
 of=train refused "two files of a dataset" "two listings of '$T': '.*one/x.listing' and '.*l/train.listing'" SHARD_LISTING="one/x.listing:l/train.listing"
@@ -86,6 +88,19 @@ refused "a damaged one" "damaged.listing'" SHARD_LISTING=l/train.listing:damaged
 cp l/valid.listing old.listing; touch "$V/new"; names "$T" "$V" >bare
 refused "stale" "'$V' has changed since" SHARD_LISTING=l/train.listing:old.listing
 "$CTL" index "$V" -o l/valid.listing --quiet >/dev/null
+
+# Ranks that spell the dataset's path in different ways have one listing.
+touch "$T/sub"; rm "$T/sub"; names "$T" >bare.one; ln -s "$WORK/data" "$WORK/way"
+spelt() { (cd "$T/a" && SHARD_JOB=$1 SHARD_DATASET=$3 SHARD_RANK=$2 SHARD_SIZE=2 LD_PRELOAD=$LIB find "$T" -type f); }
+for way in "$T/" .. "../../train//" "$WORK/data/../data/train" "$WORK/way/train/."; do
+  rm -rf cache; { spelt one 0 "$T"; : >"$T/0later"; spelt one 1 "$way"; } 2>err | sort >got; rm "$T/0later"
+  verdict "a dataset spelt '$way'" "$(diff bare.one got | head -3; [ "$(ls cache | grep -c listing)" = 1 ] || shown ls cache)"
+done
+# A listing that a job's name has had, also while another job has the same file.
+rm -rf cache; spelt again 0 "$T" >/dev/null 2>&1; "$CTL" index "$T" -o l/train.listing --quiet >/dev/null; export SHARD_LISTING=$WORK/l/train.listing
+mkfifo held; SHARD_JOB=other SHARD_DATASET=$T SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB perl -e 'opendir(D, $ARGV[0]); readdir D; open(F, ">", "has"); <STDIN>' "$T" <held & exec 9>held
+await "another job" test -e has; spelt named 0 "$T" >/dev/null 2>&1; spelt named 1 "$T" >/dev/null 2>err; exec 9>&-; wait; unset SHARD_LISTING
+verdict "a job's name that is used again, beside another job" "$(grep -q "SHARD_JOB='named' listed it .* no process of that job has it open" err || shown cat err)"
 
 # Passes over the directories by a job of two hosts, of two ranks each: reads of a directory that
 # come to its end, all processes together. Each host has a cache of its own.

@@ -76,7 +76,7 @@ PLANTED = (
     (drift.clients, page_edit("libshard-pytorch.7", "\nPolars ", "\nPandas2 ")),
     (drift.clients, page_edit("libshard-pytorch.7", "26.0.1", "26.0.2")),
     (drift.cache_files, page_edit("libshard.7", ".I KEY.perm\n", ".I perm\n")),
-    (drift.cache_files, source_edit("shim/cache/filenames.c", ".32s.given.", ".32s.got.")),
+    (drift.cache_files, source_edit("shim/cache/filenames.c", ".32s.perm", ".32s.kept")),
     (drift.threats, page_edit("libshard.7", ".SS The dataset\n", "Nobody can do any harm.\n.SS The dataset\n")),
     (drift.threats, lambda _, documents: setattr(
         documents, "threats", documents.threats.replace("behaviour/threats.sh: no file of", "behaviour/threats.sh: No file of"))),

@@ -567,7 +567,6 @@ static void names(void **state) {
       {SHARD_CACHE_LISTING, "held", ".held.listing", 0},
       {SHARD_CACHE_LISTING, "named", ".named.listing", 0},
       {SHARD_CACHE_LISTING, "12-345-6789", ".12-345-6789.listing", 0},
-      {SHARD_CACHE_GIVEN, NULL, ".given.listing", 0},
       {SHARD_CACHE_LOCK, NULL, ".lock", 0},
       {SHARD_CACHE_NEW, NULL, ".new.4194304", 4194304},
       {SHARD_CACHE_KEPT, NULL, ".perm", 0},
@@ -728,7 +727,7 @@ static void of_ages(void **state) {
   } all[] = {
       {KEY ".held.listing", 0},
       {KEY ".named.listing", 30 * DAY},
-      {KEY ".given.listing", 30 * DAY},
+      {KEY ".given.listing", -1},
       {KEY ".new.1", 0},
       {KEY ".new.1.copy", 0},
       {KEY ".perm", DAY},
@@ -755,17 +754,12 @@ static void older_than(void **state) {
   assert_true(shard_process_read(getpid(), &self));
   char living[SHARD_CACHE_NAME];
   strcpy(living, listing_of(getpid(), self.start, 0, 0));
-  const char *const all[] = {living,
-                             KEY ".held.listing",
-                             KEY ".named.listing",
-                             KEY ".given.listing",
-                             KEY ".perm",
-                             KEY ".new.1",
-                             KEY,
+  const char *const all[] = {living,        KEY ".held.listing", KEY ".named.listing",
+                             KEY ".perm",   KEY ".new.1",        KEY,
                              "name.listing"};
   const int64_t limits[] = {0, DAY, 7 * DAY};
   for (size_t i = 0; i < COUNT(all); i++) {
-    bool foreign = i > 5;
+    bool foreign = i > 4;
     for (size_t k = 0; k < COUNT(limits); k++) {
       const struct shard_collect how = {.older_than = limits[k]};
       for (int more = -60; more <= 60; more += 120) {
@@ -787,9 +781,8 @@ static void in_use(void **state) {
   char gone[SHARD_CACHE_NAME], path[PATH_MAX], own[PATH_MAX];
   strcpy(gone, listing_of(getpid(), self.start, 1, 0));
   strcpy(own, file);
-  const char *const all[] = {
-      gone,        KEY ".held.listing", KEY ".named.listing", KEY ".given.listing",
-      KEY ".lock", KEY ".perm"};
+  const char *const all[] = {gone, KEY ".held.listing", KEY ".named.listing", KEY ".lock",
+                             KEY ".perm"};
   end_other(&one);
   for (size_t i = 0; i < COUNT(all); i++) {
     for (int64_t older = -1; older <= 0; older++) {
