@@ -230,7 +230,7 @@ def messages(s3, store):
             ("get: no permission", ["get", "s3://store/" + key, "--no-sign-request"] + out,
              ["s3:GetObject"], 1, {}),
             ("get: no key", ["get", "s3://store/"] + out, ["s3://bucket/key"], 2, {}),
-            ("get: no url", ["get", local] + out, ["s3://"], 2, {}),
+            ("get: no file", ["get", local + "x"] + out, ["cannot read", local + "x"], 1, {}),
             ("get: no FILE", ["get", "s3://store/" + key], ["-o FILE"], 2, {}),
             ("get: no folder", ["get", "s3://store/" + key, "-o", "/none/x"], ["/none/x"], 1, {}),
             ("put: wrong secret", ["index", tree, "-o", "s3://store/y"],
