@@ -48,6 +48,18 @@ static int try(int fd) {
   return rc == 0 ? 1 : errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
 }
 
+/* 1: the open file has this name. 0: another one has it, or none. Or a negative errno. */
+static int has_name(int fd, const char *file) {
+  struct stat own, named;
+  if (shard_kernel_fstat(fd, &own) != 0) {
+    return -errno;
+  }
+  if (shard_kernel_stat(AT_FDCWD, file, &named, AT_SYMLINK_NOFOLLOW) != 0) {
+    return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+  }
+  return own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+}
+
 int shard_lock_take(const char *file, int64_t deadline,
                     void (*tell)(const void *context, int64_t left), const void *context, int *lock,
                     char *err, size_t size) {
@@ -65,7 +77,9 @@ int shard_lock_take(const char *file, int64_t deadline,
       }
     }
     rc = try(*lock);
-    if (rc > 0 && shard_kernel_has_name(*lock, AT_FDCWD, file)) {
+    int named = rc > 0 ? has_name(*lock, file) : 0;
+    rc = named < 0 ? named : rc;
+    if (rc > 0 && named > 0) {
       /* Who has opened it before may lock it later: let it be another file. Once, for there are
        * file systems on which all are common. */
       if (!common || renewed || unlink(file) != 0) {
@@ -118,15 +132,17 @@ int shard_lock_join(const char *file, bool held, bool *first, char *why, size_t 
     if (fd < 0) {
       return fd;
     }
-    int alone = try(fd), rc = alone < 0 ? alone : 0;
-    if (alone > 0 && held && shard_kernel_has_name(fd, AT_FDCWD, file)) {
+    int alone = try(fd), rc = alone < 0 ? alone : 0, named = 0;
+    if (alone > 0 && held && (named = has_name(fd, file)) > 0) {
       rc = unlink(file) == 0 ? -ENOENT : -errno;
     }
     if (rc == 0 && TEMP_FAILURE_RETRY(flock(fd, LOCK_SH)) != 0) {
       rc = -errno;
     }
     /* Between two locks it may have been removed. */
-    if (rc == 0 && shard_kernel_has_name(fd, AT_FDCWD, file)) {
+    named = rc == 0 && named >= 0 ? has_name(fd, file) : named;
+    rc = rc == 0 && named < 0 ? named : rc;
+    if (rc == 0 && named > 0) {
       *first = alone > 0;
       return fd;
     }
