@@ -252,7 +252,7 @@ static int make_file(const struct shard_request *r, const struct shard_making *m
   }
   int rc = r->kind == SHARD_REQUEST_GIVEN ? shard_given_make(r, m, file, err, size) : 1;
   if (rc > 0 && r->kind == SHARD_REQUEST_GIVEN) {
-    bool usual = rc == 2 && r->round > 0; /* the program's own call */
+    bool usual = rc == 2 && (r->round > 0 || r->alone); /* the program's own call */
     shard_log(usual ? SHARD_LOG_INFO : SHARD_LOG_WARN, err);
   }
   return rc > 0 ? shard_make_index(r, m, NULL, file, err, size) : rc;
