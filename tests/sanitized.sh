@@ -14,6 +14,7 @@ mkdir -p "$work"/data/{sub/deep,other/deep,empty}
 touch "$work"/data/sub/deep/{1..9}
 for i in $(seq 200); do : >"$work/data/file$i"; done
 for i in $(seq 90); do : >"$work/data/sub/file$i"; : >"$work/data/other/$i"; done
+mkdir "$work/more" && touch "$work"/more/{1..90}
 ln -s sub "$work/data/link"
 preload=$BUILD/libshard.so
 [ "$kind" = thread ] || preload="$(gcc -print-file-name=libasan.so) $preload"
@@ -55,7 +56,7 @@ for SHARD_STRATEGY in range stride hash; do
     done
     # a race of the program's own, but the library must bear it
     [ "$kind" = thread ] || run 0 cache calls closing "$work/data" 200
-    dataset=$work/data/other:$work/data:$work/data/sub run 2 nested calls spawning "$work/data" 200
+    dataset=$work/more:$work/data run 2 two calls spawning "$work/data" 200
     [ -z "$seed" ] || SHARD_EPOCH=auto run 0 cache calls rewinding "$work/data/sub" 200
     unset SHARD_SEED
   done
