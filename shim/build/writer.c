@@ -719,16 +719,6 @@ static int check_file(void *context, const char *file) {
   return whole ? 0 : -EBADMSG;
 }
 
-/* The file that has the name now is whole, be it another writer's. */
-static int check_name(const char *path) {
-  struct shard_listing *listing;
-  int rc = shard_listing_open(path, &listing);
-  if (rc == 0) {
-    shard_listing_close(listing);
-  }
-  return rc;
-}
-
 int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,
                         char *digest_hex, uint64_t *bytes) {
   struct shard_header *h = &w->header;
@@ -762,7 +752,6 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
     (void)!ftruncate(w->whole.fd, w->written);
   }
   rc = shard_whole_publish_checked(&w->whole, check_file, w);
-  rc = rc ? rc : check_name(w->path);
   if (rc != 0) {
     goto fail;
   }

@@ -9,7 +9,6 @@
  *   cut        close cuts the last 8 bytes
  *   flip       close changes a byte in the middle
  *   header     close changes a byte of the header
- *   rename     rename cuts the last 8 bytes
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -99,12 +98,4 @@ EXPORT int close(int fd) {
     change(fd, does("flip") ? st.st_size * 3 / 4 : 100);
   }
   return REAL(close)(fd);
-}
-
-EXPORT int rename(const char *old, const char *new) {
-  struct stat st;
-  if (does("rename") && strstr(old, ".tmp.") && stat(old, &st) == 0) {
-    (void)!truncate(old, st.st_size - 8);
-  }
-  return REAL(rename)(old, new);
 }
