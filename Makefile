@@ -151,7 +151,7 @@ $(LINKED_BIN): $(T)/%: tests/programs/%.c $(BUILD)/libshard.so
 	@echo "  CC   $<"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libshard.so -Wl,-rpath,'$$ORIGIN/..'
 
-$(PRELOADS): $(T)/%.so: tests/preloads/%.c
+$(PRELOADS): $(T)/%.so: tests/preloads/%.c tests/preloads/real.h
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fvisibility=default -shared -o $@ $< -ldl

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -24,12 +23,17 @@ static inline int shard_kernel_fstat(int fd, struct stat *st) {
   return (int)syscall(SYS_fstat, fd, st);
 }
 
-/* Whether the file that is open as fd has this name, below directory `at`, to this day. */
-static inline bool shard_kernel_has_name(int fd, int at, const char *name) {
+/* Whether the file that is open as fd has this name, below directory `at`, to this day. 1; 0:
+ * another file has it, or none; or a negative errno. */
+static inline int shard_kernel_has_name(int fd, int at, const char *name) {
   struct stat own, named;
-  return shard_kernel_fstat(fd, &own) == 0 &&
-         shard_kernel_stat(at, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+  if (shard_kernel_fstat(fd, &own) != 0) {
+    return -errno;
+  }
+  if (shard_kernel_stat(at, name, &named, AT_SYMLINK_NOFOLLOW) != 0) {
+    return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+  }
+  return own.st_ino == named.st_ino && own.st_dev == named.st_dev;
 }
 
 /* openat(2), with O_CLOEXEC: a descriptor, or -1 and errno. No cancellation point, as libc's is. */

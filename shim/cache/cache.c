@@ -300,14 +300,15 @@ static int make_one(const struct shard_request *r, const struct shard_making *m,
 static int make(const struct shard_request *r, struct shard_listing **out, char *err, size_t size) {
   struct shard_making m = {.lock = -1};
   bool first;
-  char *lock = malloc(PATH_MAX);
-  int rc = lock ? shard_make_lock(r, &m.lock, &m.deadline, err, size) : no_memory(err, size);
+  char *lock = malloc(PATH_MAX); /* a host's thread may have a small stack */
+  if (!lock) {
+    return no_memory(err, size);
+  }
+  shard_request_path(r, SHARD_CACHE_LOCK, 0, lock);
+  int rc = shard_make_lock(r, lock, &m.lock, &m.deadline, err, size);
   int found = rc == 0 ? join(r, out, &first, err, size) : rc;
   rc = found == 0 ? make_one(r, &m, out, err, size) : found < 0 ? found : 0;
-  if (m.lock >= 0) {
-    shard_request_path(r, SHARD_CACHE_LOCK, 0, lock);
-    shard_lock_release(m.lock, lock);
-  }
+  shard_lock_release(m.lock, lock);
   free(lock);
   if (rc == 0 && found == 0) {
     const struct shard_collect rules = {.older_than = -1};

@@ -78,9 +78,10 @@ static char *make_path(const char *kind, const char *one, const char *two) {
 
 /* ---- what is old -------------------------------------------------------- */
 
-/* Remove a file of the folder that nobody needs: of a day ago, a link of a process that has ended,
- * and a line. */
-static void remove_old(int folder, const char *name) {
+/* Remove an entry of the folder that is a day old and that nobody needs: a line that was said, and
+ * the link of a process that has ended. */
+static void remove_old(int folder, const char *name, void *context) {
+  (void)context;
   struct stat st;
   struct shard_process process;
   if (shard_kernel_stat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -94,16 +95,11 @@ static void remove_old(int folder, const char *name) {
   }
 }
 
-static void remove_each(int folder, const char *name, void *context) {
-  (void)context;
-  remove_old(folder, name);
-}
-
 /* What is old in the folder of a file: by one in many who make one, for the folder may be large. */
 static void remove_all_old(char *path) {
   if (shard_xxh64(path, strlen(path), 0) % OFTEN == 0) {
     *strrchr(path, '/') = 0;
-    shard_collect_each(path, remove_each, NULL);
+    shard_collect_each(path, remove_old, NULL);
   }
 }
 

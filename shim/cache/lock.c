@@ -26,7 +26,7 @@
 static int open_lock(const char *file, bool *common, char *err, size_t size) {
   char why[200];
   struct stat st;
-  int fd = shard_safe_open(file, O_RDWR | O_CREAT, 0600, false, &st, why, sizeof(why));
+  int fd = shard_safe_open(file, O_RDWR | O_CREAT, 0600, &st, why, sizeof(why));
   bool shortage = fd < 0 && shard_error_is_shortage(fd);
   *common = fd >= 0 && (st.st_mode & (S_IRWXG | S_IRWXO));
   if (fd >= 0 && (st.st_mode & ACCESSPERMS) != (S_IRUSR | S_IWUSR)) { /* a umask may be 0777 */
@@ -48,18 +48,6 @@ static int try(int fd) {
   return rc == 0 ? 1 : errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
 }
 
-/* 1: the open file has this name. 0: another one has it, or none. Or a negative errno. */
-static int has_name(int fd, const char *file) {
-  struct stat own, named;
-  if (shard_kernel_fstat(fd, &own) != 0) {
-    return -errno;
-  }
-  if (shard_kernel_stat(AT_FDCWD, file, &named, AT_SYMLINK_NOFOLLOW) != 0) {
-    return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
-  }
-  return own.st_ino == named.st_ino && own.st_dev == named.st_dev;
-}
-
 int shard_lock_take(const char *file, int64_t deadline,
                     void (*tell)(const void *context, int64_t left), const void *context, int *lock,
                     char *err, size_t size) {
@@ -77,7 +65,7 @@ int shard_lock_take(const char *file, int64_t deadline,
       }
     }
     rc = try(*lock);
-    int named = rc > 0 ? has_name(*lock, file) : 0;
+    int named = rc > 0 ? shard_kernel_has_name(*lock, AT_FDCWD, file) : 0;
     rc = named < 0 ? named : rc;
     if (rc > 0 && named > 0) {
       /* Who has opened it before may lock it later: let it be another file. Once, for there are
@@ -128,19 +116,19 @@ void shard_lock_release(int lock, const char *remove) {
 int shard_lock_join(const char *file, bool held, bool *first, char *why, size_t size) {
   for (;;) {
     /* An exclusive lock takes leave to write, where a server keeps it. */
-    int fd = shard_safe_open(file, O_RDWR, 0, false, NULL, why, size);
+    int fd = shard_safe_open(file, O_RDWR, 0, NULL, why, size);
     if (fd < 0) {
       return fd;
     }
     int alone = try(fd), rc = alone < 0 ? alone : 0, named = 0;
-    if (alone > 0 && held && (named = has_name(fd, file)) > 0) {
+    if (alone > 0 && held && (named = shard_kernel_has_name(fd, AT_FDCWD, file)) > 0) {
       rc = unlink(file) == 0 ? -ENOENT : -errno;
     }
     if (rc == 0 && TEMP_FAILURE_RETRY(flock(fd, LOCK_SH)) != 0) {
       rc = -errno;
     }
     /* Between two locks it may have been removed. */
-    named = rc == 0 && named >= 0 ? has_name(fd, file) : named;
+    named = rc == 0 && named >= 0 ? shard_kernel_has_name(fd, AT_FDCWD, file) : named;
     rc = rc == 0 && named < 0 ? named : rc;
     if (rc == 0 && named > 0) {
       *first = alone > 0;
@@ -169,8 +157,8 @@ bool shard_lock_is_held(const struct stat *st) {
 
 bool shard_lock_remove(int at, const char *name) {
   int fd = shard_kernel_open(at, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-  bool removed =
-      fd >= 0 && try(fd) > 0 && shard_kernel_has_name(fd, at, name) && unlinkat(at, name, 0) == 0;
+  bool removed = fd >= 0 && try(fd) > 0 && shard_kernel_has_name(fd, at, name) > 0 &&
+                 unlinkat(at, name, 0) == 0;
   shard_lock_release(fd, NULL);
   return removed;
 }

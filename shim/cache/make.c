@@ -33,17 +33,10 @@ static void tell(const void *context, int64_t left) {
   shard_log(SHARD_LOG_INFO, text);
 }
 
-int shard_make_lock(const struct shard_request *r, int *lock, int64_t *deadline, char *err,
-                    size_t size) {
-  char *file = malloc(PATH_MAX); /* a host's thread may have a small stack */
-  *lock = -1;
+int shard_make_lock(const struct shard_request *r, const char *file, int *lock, int64_t *deadline,
+                    char *err, size_t size) {
   *deadline = shard_clock_ms() + (int64_t)shard_config()->timeout * 1000;
-  if (!file) {
-    return shard_error_set(err, size, -ENOMEM, "out of memory");
-  }
-  shard_request_path(r, SHARD_CACHE_LOCK, 0, file);
   int rc = shard_lock_take(file, *deadline, tell, r, lock, err, size);
-  free(file);
   if (rc == -ETIMEDOUT) {
     shard_error_set(
         err, size, rc,

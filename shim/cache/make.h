@@ -14,12 +14,12 @@
 struct shard_request;
 
 /*
- * Wait for the lock of a request's KEY, SHARD_TIMEOUT seconds at most. *lock is for
+ * Wait for the lock of a request's KEY, `file`, SHARD_TIMEOUT seconds at most. *lock is for
  * shard_lock_release() in any case; *deadline (ms of the monotonic clock) is when the wait would
  * have ended. 0, or a negative errno and a line in err[size]; -ETIMEDOUT.
  */
-int shard_make_lock(const struct shard_request *r, int *lock, int64_t *deadline, char *err,
-                    size_t size);
+int shard_make_lock(const struct shard_request *r, const char *file, int *lock, int64_t *deadline,
+                    char *err, size_t size);
 
 struct shard_making {
   int lock;

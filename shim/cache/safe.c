@@ -27,11 +27,11 @@ static int judge(const struct stat *st, char *err, size_t size) {
   }
 }
 
-int shard_safe_open(const char *path, int flags, mode_t mode, bool links, struct stat *st,
-                    char *err, size_t size) {
+int shard_safe_open(const char *path, int flags, mode_t mode, struct stat *st, char *err,
+                    size_t size) {
   struct stat own;
   st = st ? st : &own;
-  int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links ? 0 : O_NOFOLLOW), mode);
+  int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, mode);
   if (fd < 0) {
     int rc = -errno;
     /* Another user's may not even be opened: say whose it is. */
@@ -51,7 +51,7 @@ int shard_safe_open(const char *path, int flags, mode_t mode, bool links, struct
 
 int shard_safe_read(const char *path) {
   char ignored[1];
-  return shard_safe_open(path, O_RDONLY, 0, false, NULL, ignored, sizeof(ignored));
+  return shard_safe_open(path, O_RDONLY, 0, NULL, ignored, sizeof(ignored));
 }
 
 int shard_safe_listing(const char *path, struct shard_listing **out) {

@@ -9,20 +9,18 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
 struct shard_listing;
 
 /*
- * Open a file with these flags and mode of open(2), and O_CLOEXEC. links: they are followed. The
- * descriptor, or a negative errno and a line in err[size], which does not name the file: -EPERM if
- * it is another user's, or open to others; -ELOOP; -EINVAL if it is no regular file. st may be
- * NULL.
+ * Open a file, no link, with these flags and mode of open(2), and O_CLOEXEC. The descriptor, or a
+ * negative errno and a line in err[size], which does not name the file: -EPERM if it is another
+ * user's, or open to others; -ELOOP; -EINVAL if it is no regular file. st may be NULL.
  */
-int shard_safe_open(const char *path, int flags, mode_t mode, bool links, struct stat *st,
-                    char *err, size_t size);
+int shard_safe_open(const char *path, int flags, mode_t mode, struct stat *st, char *err,
+                    size_t size);
 
 /* Open it for reading, no link. The descriptor or a negative errno. */
 int shard_safe_read(const char *path);

@@ -661,7 +661,7 @@ static int run(char **operands) {
   rc = rc == CTL_DONE ? write_file(&s, output ? output : target) : rc;
   if (rc == CTL_DONE && !output) {
     rc = tell_late(&s, target);
-    if (rc == CTL_DONE && shard_kernel_has_name(s.fd, AT_FDCWD, log)) { /* or a next run's */
+    if (rc == CTL_DONE && shard_kernel_has_name(s.fd, AT_FDCWD, log) > 0) { /* or a next run's */
       unlink(log);
     }
   }

@@ -280,7 +280,7 @@ static enum former join_living(struct shard_log_head *log, const struct shard_wo
 /* Remove a log that nobody keeps, unless another process has just put one in its place. */
 static void remove_dead(int fd) {
   bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-  if (locked && shard_kernel_has_name(fd, AT_FDCWD, shard_notes_file)) {
+  if (locked && shard_kernel_has_name(fd, AT_FDCWD, shard_notes_file) > 0) {
     unlink(shard_notes_file);
   }
 }

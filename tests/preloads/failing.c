@@ -18,10 +18,8 @@
  * ftruncate, fsync, rename, symlink, mkostemp, mkstemp, open with O_TMPFILE, syscall; and their 64
  * forms.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <dlfcn.h>
+#include "real.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -34,16 +32,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
-#define REAL(name)                                                                                 \
-  __extension__({                                                                                  \
-    static typeof(&name) real_;                                                                    \
-    if (!real_) {                                                                                  \
-      *(void **)&real_ = dlsym(RTLD_NEXT, #name);                                                  \
-    }                                                                                              \
-    real_;                                                                                         \
-  })
 
 static struct {
   long at, nap;

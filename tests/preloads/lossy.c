@@ -10,10 +10,8 @@
  *   flip       close changes a byte in the middle
  *   header     close changes a byte of the header
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <dlfcn.h>
+#include "real.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,16 +21,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
-#define REAL(name)                                                                                 \
-  __extension__({                                                                                  \
-    static typeof(&name) real_;                                                                    \
-    if (!real_) {                                                                                  \
-      *(void **)&real_ = dlsym(RTLD_NEXT, #name);                                                  \
-    }                                                                                              \
-    real_;                                                                                         \
-  })
 
 static bool does(const char *what) {
   const char *lossy = getenv("LOSSY");

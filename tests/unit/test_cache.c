@@ -173,7 +173,7 @@ static void others(void **state) {
   for (mode_t mode = 0; mode < 01000; mode++) {
     chmod(file, mode);
     bool open_to_others = mode & 022;
-    fd = shard_safe_open(file, O_RDONLY, 0, false, &st, err, sizeof(err));
+    fd = shard_safe_open(file, O_RDONLY, 0, &st, err, sizeof(err));
     assert_true(open_to_others ? fd == -EPERM || fd == -EACCES
                                : fd >= 0 || (fd == -EACCES && geteuid() != 0));
     close(fd >= 0 ? fd : -1);
@@ -181,7 +181,7 @@ static void others(void **state) {
   chmod(file, 0600);
   if (geteuid() == 0) {
     assert_int_equal(chown(file, 65534, -1), 0);
-    assert_int_equal(shard_safe_open(file, O_RDONLY, 0, false, &st, err, sizeof(err)), -EPERM);
+    assert_int_equal(shard_safe_open(file, O_RDONLY, 0, &st, err, sizeof(err)), -EPERM);
     assert_non_null(strstr(err, "65534"));
     assert_int_equal(open_kept(SIZE), -EPERM);
     /* A lock of another user's: whose it is, and not that one cannot write. */
