@@ -178,6 +178,14 @@ int shard_dataset_open_s3(const char *url, const char *options, const char *cons
                           uint64_t round, int64_t since, struct shard_listing **out, char *err,
                           size_t size);
 
+/*
+ * The same for names in memory, in just this order, whatever they are: names[size] has a NUL behind
+ * each, and no name is empty or as long as a path can be. Processes of one job on this node that
+ * pass the same names have one listing; it is found by a hash of them, so the caller compares.
+ */
+int shard_names_open(const char *names, size_t size, struct shard_listing **out, char *err,
+                     size_t errsize);
+
 /* ---- buckets that a program lists by a client of its own ------------------------------------ */
 
 /* What SHARD_ variables say of sharing out. */

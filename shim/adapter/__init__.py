@@ -19,8 +19,10 @@ The modules, each built on those above it:
     list_like            what acts as a list or dict, and becomes one when it is changed
     shuffles, sequences  numpy's shuffle kept once per node; what acts as DLIO's lists and dicts, and
                          answers in C what is asked of each sample (elements.c, readers.c)
+    columns              what DLIO has made of its files, compressed (compress.c)
     recognise, genuine   which DLIO this is, and whether what runs is what was recognised
     patching             how its modules are changed as they are imported
+    compressing          when DLIO's lists and maps are compressed, and when they are real
     parts                what families are put together from
     dlio                 the families, a module each
     buckets              the clients of buckets, a module each; built on native, listing, patching

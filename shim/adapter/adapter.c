@@ -175,7 +175,7 @@ static int on_audit(const char *event, object *args, void *unused) {
   if (!product || (told && product == &dlio)) {
     return 0;
   }
-  if (product == &dlio && !shard_config()->adapter) {
+  if (product == &dlio && shard_config()->adapter == SHARD_ADAPTER_OFF) {
     told = true;
     shard_view_set(SHARD_VIEW_OFF);
     shard_log(SHARD_LOG_WARN, "DLIO divides its files itself, so SHARD_DATASET is not applied to "
@@ -255,7 +255,8 @@ void shard_adapter_init(void) {
   /* Without the adapter there is still this to see to: a program that shards by itself must not
    * get the shard view because a dataset is set. */
   bool guard = config->view == SHARD_VIEW_AUTO && config->directories;
-  if (config->view == SHARD_VIEW_OFF || (!config->adapter && !guard && !serves_buckets())) {
+  if (config->view == SHARD_VIEW_OFF ||
+      (config->adapter == SHARD_ADAPTER_OFF && !guard && !serves_buckets())) {
     return;
   }
   if (!shard_python_find()) {

@@ -259,6 +259,8 @@ static object *get_number(object *self, object *index) {
   return get_element(self, index, make_number);
 }
 
+object *shard_element_path(object *files, object *index) { return get_path(files, index); }
+
 bool shard_element_is_last(object *files, object *path, uint64_t *position) {
   if (path != made_last.path) {
     return false;
@@ -296,7 +298,7 @@ struct method shard_indices_methods[] = {{"__getitem__", get_number, METH_O, NUL
 /* Element i of a list: by the functions above, if it is one of theirs. */
 static object *get_ith(object *list, ssize_t i) {
   object *number = py.PyLong_FromSsize_t(i), *type = py.PyObject_Type(list), *made = NULL;
-  if (number && type == shard_quick_file_list) {
+  if (number && (type == shard_quick_file_list || type == shard_quick_paths)) {
     made = get_path(list, number);
   } else if (number && type == shard_quick_indices) {
     made = get_number(list, number);

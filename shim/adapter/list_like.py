@@ -50,6 +50,17 @@ def _become(self, name):
     return self
 
 
+def stand_for(made):
+    """The real list or dict of what acts as one, which stands for that from now on: who has kept it sees what
+    is changed. It may have become one already."""
+    like = made.__class__
+    with _lock:
+        if type(made) is not GROWN[like]:
+            made.held = like(made)
+            object.__dict__["__class__"].__set__(made, GROWN[like])
+    return made.held
+
+
 class Following:
     """An iterator over a list that is lazy, or becomes one that is not: as a list's, it shows what is
     changed meanwhile, and may be shared by threads, copied and pickled."""

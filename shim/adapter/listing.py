@@ -33,6 +33,11 @@ class Listing:
         return cls._once(native().dataset(directory, options))
 
     @classmethod
+    def of_names(cls, text):
+        """Of names in memory, a bytearray with a NUL behind each, in their order."""
+        return cls._once(native().names(text))
+
+    @classmethod
     def of_bucket(cls, *arguments):
         return cls._once(native().bucket(*arguments))
 

@@ -16,7 +16,7 @@ FS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # os.fsencode
 
 # What may wait, or start a process: other threads run meanwhile. All else keeps the interpreter's
 # lock, for a name takes less time than giving the lock away.
-SLOW = ("shard_dataset_open", "shard_dataset_open_s3", "shard_bucket_open", "shard_kept_begin",
+SLOW = ("shard_dataset_open", "shard_names_open", "shard_dataset_open_s3", "shard_bucket_open", "shard_kept_begin",
         "shard_kept_end", "shard_kept_open")
 
 
@@ -212,6 +212,10 @@ class Native:
     def dataset(self, directory, options):
         """Handle of the listing of `directory`; OSError with a line for people."""
         return self._opened(self._c.shard_dataset_open, os.fsencode(directory), options.encode())
+
+    def names(self, text):
+        """Handle of the job's listing of names, a bytearray with a NUL behind each; OSError with a line."""
+        return self._opened(self._c.shard_names_open, (ctypes.c_char * len(text)).from_buffer(text), len(text))
 
     def bucket(self, url, options, environment, turn, since):
         """Handle of the listing of s3://bucket/prefix; see shard_dataset_open_s3()."""

@@ -17,7 +17,12 @@ static const struct {
     {"PyExc_KeyError", (void **)&py.KeyError},
     {"PyExc_StopIteration", (void **)&py.StopIteration},
     {"_Py_NoneStruct", (void **)&py.None},
+    {"PyExc_OverflowError", (void **)&py.OverflowError},
     {"PyLong_Type", (void **)&py.int_type},
+    {"PyUnicode_Type", (void **)&py.str_type},
+    {"PyTuple_Type", (void **)&py.tuple_type},
+    {"PyList_Type", (void **)&py.list_type},
+    {"PyDict_Type", (void **)&py.dict_type},
 };
 
 bool shard_python_find(void) {

@@ -21,22 +21,35 @@ enum {
   METH_NOARGS = 0x0004,  /* it is NULL */
   METH_O = 0x0008,
 };
-enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
+enum {
+  PY_FILE_INPUT = 257, /* Py_file_input */
+  PY_EQ = 2            /* Py_EQ */
+};
 
 /* clang-format off */
 #define SHARD_PYTHON(F)                                                      \
   F(int, PySys_AddAuditHook, (int (*)(const char *, object *, void *), void *)) \
   F(object *, PyTuple_GetItem, (object *, ssize_t))                          \
   F(ssize_t, PyTuple_Size, (object *))                                       \
+  F(object *, PyTuple_New, (ssize_t))                                        \
+  F(int, PyTuple_SetItem, (object *, ssize_t, object *))                     \
+  F(object *, PyList_GetItem, (object *, ssize_t))                           \
+  F(ssize_t, PyList_Size, (object *))                                        \
+  F(int, PyList_Append, (object *, object *))                                \
   F(const char *, PyBytes_AsString, (object *))                              \
   F(ssize_t, PyBytes_Size, (object *))                                       \
   F(char *, PyByteArray_AsString, (object *))                                \
+  F(object *, PyByteArray_FromStringAndSize, (const char *, ssize_t))        \
+  F(int, PyByteArray_Resize, (object *, ssize_t))                            \
   F(object *, PyBool_FromLong, (long))                                       \
   F(const char *, PyUnicode_AsUTF8AndSize, (object *, ssize_t *))            \
   F(object *, PyLong_FromVoidPtr, (void *))                                  \
   F(object *, PyUnicode_FromString, (const char *))                          \
   F(object *, PyUnicode_InternFromString, (const char *))                    \
   F(object *, PyUnicode_DecodeFSDefaultAndSize, (const char *, ssize_t))     \
+  F(object *, PyUnicode_EncodeFSDefault, (object *))                         \
+  F(int, PyUnicode_Compare, (object *, object *))                            \
+  F(object *, PyLong_FromLongLong, (long long))                              \
   F(object *, PyLong_FromUnsignedLongLong, (unsigned long long))             \
   F(unsigned long long, PyLong_AsUnsignedLongLong, (object *))               \
   F(object *, PyLong_FromSsize_t, (ssize_t))                                 \
@@ -53,6 +66,7 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(int, PyDict_SetItem, (object *, object *, object *))                     \
   F(int, PyDict_DelItem, (object *, object *))                               \
   F(ssize_t, PyDict_Size, (object *))                                        \
+  F(int, PyDict_Next, (object *, ssize_t *, object **, object **))           \
   F(object *, PyEval_GetBuiltins, (void))                                    \
   F(object *, PyEval_EvalCode, (object *, object *, object *))               \
   F(object *, Py_CompileString, (const char *, const char *, int))           \
@@ -62,6 +76,10 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(object *, PyObject_GetAttrString, (object *, const char *))              \
   F(int, PyObject_SetAttr, (object *, object *, object *))                   \
   F(object *, PyObject_GetItem, (object *, object *))                        \
+  F(ssize_t, PyObject_Size, (object *))                                      \
+  F(ssize_t, PyObject_Hash, (object *))                                      \
+  F(int, PyObject_RichCompareBool, (object *, object *, int))                \
+  F(object *, PyObject_CallFunctionObjArgs, (object *, ...))                 \
   F(object *, PyObject_CallObject, (object *, object *))                     \
   F(int, PyObject_SetAttrString, (object *, const char *, object *))         \
   F(object *, PyObject_CallMethod, (object *, const char *, const char *, ...)) \
@@ -81,9 +99,9 @@ extern struct shard_python {
 #define F(result, name, parameters) result(*name) parameters;
   SHARD_PYTHON(F)
 #undef F
-  object **IndexError, **KeyError, **StopIteration; /* &PyExc_IndexError ... */
-  object *None;                                     /* &_Py_NoneStruct */
-  object *int_type;                                 /* &PyLong_Type */
+  object **IndexError, **KeyError, **OverflowError, **StopIteration; /* &PyExc_IndexError ... */
+  object *None;                                                      /* &_Py_NoneStruct */
+  object *int_type, *str_type, *tuple_type, *list_type, *dict_type;  /* &PyLong_Type ... */
 } py;
 
 /* Look all of them up; false: this is not CPython, or one older than 3.8. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* quicken.c - gives the classes of sequences.py and list_like.py their methods of C. */
+/* quicken.c - gives the classes of sequences.py, list_like.py and columns.py their methods of C. */
 #include <stdbool.h>
 #include <string.h>
 
 #include "adapter/elements.h"
 #include "libshard.h"
 
-object *shard_quick_file_list, *shard_quick_indices;
-static object *following, *open_files, *byte_counts;
+object *shard_quick_file_list, *shard_quick_indices, *shard_quick_paths;
+static object *following, *open_files, *byte_counts, *rows, *sample_table, *loops;
 
 static const struct kind {
   const char *name;
@@ -20,6 +20,10 @@ static const struct kind {
     {"Following", &following, shard_following_methods, shard_element_attributes},
     {"OpenFiles", &open_files, shard_open_files_methods, shard_reader_attributes},
     {"ByteCounts", &byte_counts, shard_byte_counts_methods, shard_reader_attributes},
+    {"Paths", &shard_quick_paths, shard_file_list_methods, shard_element_attributes},
+    {"Rows", &rows, shard_rows_methods, shard_table_attributes},
+    {"SampleTable", &sample_table, shard_sample_table_methods, shard_table_attributes},
+    {"Loops", &loops, shard_loops_methods, shard_table_attributes},
 };
 
 static bool intern(const struct attribute *attributes) {

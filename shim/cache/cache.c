@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/kernel.h"
 #include "base/process.h"
 #include "cache/collect.h"
@@ -61,6 +62,10 @@ static int refuse_own(const char *list, char *err, size_t size) {
 /* What SHARD_LISTING has to do with it. */
 static int choose_kind(struct shard_request *r, const struct shard_cache_source *s, char *err,
                        size_t size) {
+  if (s->names) { /* SHARD_LISTING has nothing to do with them */
+    r->kind = SHARD_REQUEST_NAMES;
+    return 0;
+  }
   r->own = s->list != NULL;
   r->list = s->list ? s->list : shard_config()->listing;
   r->kind = !r->list ? (s->url ? SHARD_REQUEST_BUCKET : SHARD_REQUEST_DIRECTORY)
@@ -89,6 +94,8 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
   r->alone = s->alone;
   r->round = s->round;
   r->since = s->since;
+  r->names = s->names;
+  r->names_size = s->names_size;
   if (s->dir && !realpath(s->dir, r->real)) {
     return shard_error_set(err, size, -errno, "cannot find directory '%.300s': %s", s->dir,
                            strerror(errno));
@@ -98,9 +105,10 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
   if (rc != 0) {
     return rc;
   }
-  if (r->kind != SHARD_REQUEST_MANIFEST && s->options) {
+  bool has_options = r->kind != SHARD_REQUEST_MANIFEST && r->kind != SHARD_REQUEST_NAMES;
+  if (has_options && s->options) {
     options = *s->options;
-  } else if (r->kind != SHARD_REQUEST_MANIFEST) {
+  } else if (has_options) {
     rc = shard_options_parse(&options, s->words, err, size);
   }
   shard_options_format(&options, r->options_text, sizeof(r->options_text));
@@ -244,11 +252,44 @@ static int make_of_text(const struct shard_request *r, const struct shard_making
   return rc;
 }
 
+/* 0 or a negative errno. */
+static int write_all(int fd, const char *bytes, size_t size) {
+  size_t done = 0;
+  int rc = 0;
+  while (rc == 0 && done < size) {
+    ssize_t n = TEMP_FAILURE_RETRY(write(fd, bytes + done, size - done));
+    rc = n > 0 ? 0 : n == 0 ? -EIO : -errno;
+    done += n > 0 ? (size_t)n : 0;
+  }
+  return rc;
+}
+
+/* By shardctl, of names in memory: they go through a file. */
+static int make_of_names(const struct shard_request *r, const struct shard_making *m,
+                         const char *file, char *err, size_t size) {
+  char *text = NULL;
+  if (asprintf(&text, "%s.names", file) < 0) {
+    return no_memory(err, size);
+  }
+  unlink(text); /* of a dead process of this number: the lock is ours */
+  int fd = open(text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  int rc = fd < 0 ? -errno : write_all(fd, r->names, r->names_size);
+  shard_file_close(fd);
+  rc = rc == 0 ? shard_make_index(r, m, text, file, err, size)
+               : shard_error_set(err, size, rc, "cannot write '%.300s': %s", text, strerror(-rc));
+  unlink(text);
+  free(text);
+  return rc;
+}
+
 /* Make `file`. */
 static int make_file(const struct shard_request *r, const struct shard_making *m, const char *file,
                      char *err, size_t size) {
   if (r->kind == SHARD_REQUEST_MANIFEST) {
     return make_of_text(r, m, file, err, size);
+  }
+  if (r->kind == SHARD_REQUEST_NAMES) {
+    return make_of_names(r, m, file, err, size);
   }
   int rc = r->kind == SHARD_REQUEST_GIVEN ? shard_given_make(r, m, file, err, size) : 1;
   if (rc > 0 && r->kind == SHARD_REQUEST_GIVEN) {
@@ -435,4 +476,10 @@ int shard_dataset_open_s3(const char *url, const char *options, const char *cons
                                             .round = round,
                                             .since = since};
   return shard_cache_open(&source, out, err, size);
+}
+
+int shard_names_open(const char *names, size_t size, struct shard_listing **out, char *err,
+                     size_t errsize) {
+  const struct shard_cache_source source = {.names = names, .names_size = size, .compared = true};
+  return shard_cache_open(&source, out, err, errsize);
 }

@@ -37,9 +37,13 @@ struct shard_options;
  *   a manifest    dir, list: the names of a text with a name a line that lie below dir, in its own
  *                 order within each directory, those that come twice too
  *   a listing     dir, list: one of this rank's or epoch's own; it is used as it is
+ *   names         names, names_size: each with a NUL behind it, in just this order; all processes
+ * of the job that ask for the same names have one
  */
 struct shard_cache_source {
   const char *dir, *url;
+  const char *names;
+  size_t names_size;
   const char *list; /* what SHARD_LISTING names for this rank and epoch: a file or an object */
   const struct shard_options *options; /* NULL: `words` tells; a manifest has none of its own */
   const char *words;                   /* the options of shard_dataset_open() */

@@ -30,7 +30,8 @@ struct shard_making {
  * Run shardctl until `file` is there; a second time if it is killed by a signal. The lock is ours;
  * a failed one leaves no file. 0, or a negative errno and a line in err[size]; -ETIMEDOUT.
  *
- * _index: the listing of the request's directory or bucket, or, if it is not NULL, of a text.
+ * _index: the listing of the request's directory or bucket, or, if it is not NULL, of a text; of a
+ * request for names, of a text that has a NUL behind each.
  * _get: the object s3://bucket/key.
  */
 int shard_make_index(const struct shard_request *r, const struct shard_making *m, const char *text,

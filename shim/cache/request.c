@@ -93,6 +93,7 @@ static int make_key(struct shard_request *r) {
   add_text(&h, r->origin);
   add_text(&h, r->list);
   add_text(&h, r->options_text);
+  shard_request_hash_add(&h, r->names, r->names_size);
   for (size_t i = 0; *r->origin && i < sizeof(places) / sizeof(places[0]); i++) {
     add_text(&h, builders_value(r, places[i]));
   }

@@ -17,6 +17,7 @@ enum shard_request_kind {
   SHARD_REQUEST_DIRECTORY, /* the names below `real` */
   SHARD_REQUEST_GIVEN,     /* the listing of `real` among what `list` names */
   SHARD_REQUEST_MANIFEST,  /* the names of the text `list` that lie below `real` */
+  SHARD_REQUEST_NAMES,     /* `names` */
   SHARD_REQUEST_BUCKET     /* the keys below `origin`, for `real`, or for no directory */
 };
 
@@ -27,7 +28,9 @@ struct shard_request {
   char real[PATH_MAX];   /* the canonical directory; "": there is none */
   char origin[PATH_MAX]; /* the s3:// prefix, with a slash at its end; or "" */
   const char *list;      /* GIVEN, MANIFEST: what SHARD_LISTING names */
-  bool own;              /* `list` is this rank's or epoch's own, with no pattern */
+  const char *names;     /* NAMES: each with a NUL behind it */
+  size_t names_size;
+  bool own; /* `list` is this rank's or epoch's own, with no pattern */
   char options_text[SHARD_OPTIONS_TEXT];
   const char *const *environment; /* for shardctl (host/builder.h); or NULL */
   bool alone;
@@ -42,13 +45,13 @@ struct shard_request {
 
 /* What the listing says it is of. */
 static inline const char *shard_request_source(const struct shard_request *r) {
-  return *r->origin ? r->origin : r->real;
+  return r->kind == SHARD_REQUEST_NAMES ? "names of a program" : *r->origin ? r->origin : r->real;
 }
 
 /*
  * Find the cache directory, made if need be; the job; and the request's KEY: a hash of the
- * directory's path, the options, the job and the boot, and of a bucket's place. 0, or a negative
- * errno and a line in err[size].
+ * directory's path, the options, the job and the boot, and of a bucket's place or the names. 0, or
+ * a negative errno and a line in err[size].
  */
 int shard_request_locate(struct shard_request *r, char *err, size_t size);
 

@@ -22,7 +22,7 @@
 #define SNAPSHOT_SIZE 32768
 #define ANY SIZE_MAX
 
-static const char *const switches[] = {"off", "on", NULL};
+static const char *const adapters[] = {"off", "on", "compress", NULL}; /* enum shard_adapter */
 static const char *const workers[] = {"keep", "respawn", NULL};
 static const char *const shuffles[] = {"off", "epoch", NULL};
 

@@ -25,6 +25,13 @@
 
 #define SHARD_INCLUDE_ROOM 1024 /* bytes: the longest SHARD_INCLUDE and its NUL */
 
+/* SHARD_ADAPTER, in the order of its words. */
+enum shard_adapter {
+  SHARD_ADAPTER_OFF,
+  SHARD_ADAPTER_ON,
+  SHARD_ADAPTER_COMPRESS /* of a DLIO that is known only what it has made is compressed, too */
+};
+
 struct shard_config {
   /* A field for each X of variables.def. Texts and paths: NULL if the variable is not set. */
 #define X(name, type, field, initial, kind, help) type field;

@@ -19,6 +19,8 @@
  *   arguments     first SHARD_BUILDER_MARK and the pid of who started it; then
  *                 index SOURCE -o FILE --options TEXT --quiet [--root DIR]
  *                                        make a listing
+ *                 index TEXT -o FILE --keep-order -0 --quiet
+ *                                        make one of a text in the cache
  *                 get URL -o FILE        fetch an object
  *   exit status   0: FILE is there, whole. 1: it failed; the last line of its words says why.
  *                 2: it was called wrongly

@@ -274,7 +274,7 @@ static void all_set(void **state) {
   assert_int_equal(seen->config.view, SHARD_VIEW_GLOBAL);
   assert_int_equal(seen->config.strategy, SHARD_STRATEGY_STRIDE);
   assert_int_equal(seen->config.log, SHARD_LOG_INFO);
-  assert_false(seen->config.adapter);
+  assert_int_equal(seen->config.adapter, SHARD_ADAPTER_OFF);
   assert_int_equal(seen->config.timeout, 5);
   /* copies, for the environment is gone by now */
   assert_string_equal(seen->dataset, "/a:/b");
@@ -290,6 +290,7 @@ static void every_word(void **state) {
                                      "SHARD_VIEW=shard",
                                      "SHARD_STRATEGY=range",
                                      "SHARD_ADAPTER=on",
+                                     "SHARD_ADAPTER=compress",
                                      "SHARD_LOG=error",
                                      "SHARD_LOG=warn",
                                      "SHARD_LOG=debug",

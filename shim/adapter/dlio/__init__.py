@@ -11,12 +11,12 @@ import importlib.util
 import os
 import sys
 
-from .. import list_like, modules_of, objects
-from ..native import ERROR, WARN, native, speaks
+from .. import compressing, list_like, modules_of, objects
+from ..native import ERROR, INFO, WARN, native, speaks
 from ..parts import EVERYWHERE, benchmark
 from ..parts.tokens import length
 from ..patching import Finder
-from ..recognise import Tree, file_of, recognise
+from ..recognise import Tree, file_of, module_of, recognise
 
 FAMILIES = [one for name in modules_of("dlio")
             for one in importlib.import_module("." + name, __name__).FAMILIES]
@@ -55,25 +55,55 @@ def start():
     native().set_view("off")
     if native().config_error():
         return
-    fault, level = native().world()[1], ERROR
-    if fault is None:
-        level = WARN
-        tree, family, fault = _recognised(folder)
+    fault = native().world()[1]
     if fault is not None:
-        if speaks():
-            native().log(level, "DLIO runs unmodified%s: %s" % (_without(), fault))
-        return
+        return _say(ERROR, "DLIO runs unmodified%s: %s", fault)
+    tree, family, fault = _recognised(folder)
+    asked = os.environ.get("SHARD_ADAPTER") == "compress"
+    if fault is not None or asked:
+        return _compress(folder, WARN if fault else INFO, fault or "SHARD_ADAPTER=compress")
     native().set_view("global")
     objects.start()
     sys.meta_path.insert(0, Finder({**list_like.patches(), **{
         module: lambda loaded, module=module: _patch(loaded, module)
-        for module in {**EVERYWHERE, **family.patches}}}))
+        for module in {**EVERYWHERE, **family.patches, **compressing.patches(())}}}))
+    return None
+
+
+def _say(level, text, why):
+    if speaks():
+        native().log(level, text % (_without(), why))
+
+
+def _compress(folder, level, why):
+    """DLIO's own functions do all, and what they have made is compressed (compressing.py)."""
+    compressing.want()
+    if not compressing.wanted:
+        return _say(level, "DLIO runs unmodified%s: %s", why)
+    _say(level, "DLIO runs unmodified%s, and its lists are compressed: %s", why)
+    patches = {**list_like.patches(), **compressing.patches(_loaders(folder))}
+    for module in patches.keys() & sys.modules.keys():
+        patches.pop(module)(sys.modules[module])
+    sys.meta_path.insert(0, Finder(patches))
+    return None
+
+
+def _loaders(folder):
+    """The modules of DLIO's loaders."""
+    try:
+        files = os.listdir(os.path.join(folder, "data_loader"))
+    except OSError:
+        return []
+    return [module_of("data_loader/" + file) for file in files if file.endswith(".py")]
 
 
 def _patch(loaded, module):
     """Patch a module that has been imported. One whose functions do not run as they were read stays
     as it is, and so does the list: see benchmark.changes_in(), which an unpatched config never asks."""
     file = file_of(module)
+    own = compressing.patches(()).get(module)
+    if own:  # before all others: what DLIO makes of them is compressed
+        own(loaded)
     for name in family.known.get(file, ()):
         if not tree.runs(loaded, file, name):
             return benchmark.say(benchmark.LISTED, benchmark.not_as_read(tree, file, name))

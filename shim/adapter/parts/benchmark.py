@@ -9,6 +9,7 @@ len() in its module knows Tokens, and range() may stand for numbers that are not
 """
 import sys
 
+from .. import compressing
 from ..genuine import inside, stranger
 from ..native import INFO, WARN, native, say_once
 from ..patching import is_displaced, lent, replaces
@@ -24,7 +25,9 @@ _relied = []  # tables of functions, as a Family has them, of modules that were 
 
 def say(what, why):
     """Once per reason."""
-    say_once(WARN, "%s in the unmodified way: %s" % (what, why), why)
+    compressing.want()
+    then = ", then compressed" if compressing.wanted else ""
+    say_once(WARN, "%s in the unmodified way%s: %s" % (what, then, why), why)
 
 
 class Run:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """iterable: MLCommons' iterable datasets, which copy the list in every worker, and its sampler."""
+from ..columns import Paths
 from ..patching import lent, replaces
 from ..sequences import FileList, Indices
 
@@ -14,8 +15,8 @@ KNOWN = {
 
 
 def _list(values=()):
-    """list() for a module whose known functions only read what they get: of a FileList a view is a copy."""
-    return values.view() if isinstance(values, FileList) else list(values)
+    """list() for a module whose known functions only read what they get: of a FileList or Paths a view is a copy."""
+    return values.view() if isinstance(values, (FileList, Paths)) else list(values)
 
 
 def _numbers(values=()):
