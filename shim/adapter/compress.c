@@ -104,17 +104,25 @@ static object *make_row(object *written, uint64_t i) {
   return row;
 }
 
+/* The row whose key is the i-th of all. */
+static uint64_t row_of(const struct table *t, uint64_t i) {
+  return t->width ? unsigned_at(t->order, t->width, i) : i;
+}
+
 /* The row that has this key; t->rows: none. */
 static uint64_t find_row(const struct table *t, int64_t key) {
   const struct column *c = t->column;
   uint64_t low = 0, high = t->rows;
+  /* Most keys are a run of numbers: then this is the place. */
+  uint64_t guess = (uint64_t)key - (uint64_t)number_at(c, row_of(t, 0));
   while (low < high) {
-    uint64_t middle = low + (high - low) / 2;
-    uint64_t row = t->width ? unsigned_at(t->order, t->width, middle) : middle;
+    uint64_t middle = guess < high ? guess : low + (high - low) / 2;
+    uint64_t row = row_of(t, middle);
     int64_t found = number_at(c, row);
     if (found == key) {
       return row;
     }
+    guess = UINT64_MAX;
     low = found < key ? middle + 1 : low;
     high = found < key ? high : middle;
   }
@@ -215,8 +223,9 @@ static bool is_same(object *a, object *b) {
   if (!same || type == py.str_type) {
     return same && py.PyUnicode_Compare(a, b) == 0;
   }
-  if (type != py.tuple_type) {
-    return py.PyObject_RichCompareBool(a, b, PY_EQ) == 1;
+  if (type != py.tuple_type) { /* a number */
+    ssize_t number = py.PyNumber_AsSsize_t(a, *py.OverflowError);
+    return py.PyNumber_AsSsize_t(b, *py.OverflowError) == number && !py.PyErr_Occurred();
   }
   ssize_t n = py.PyTuple_Size(a);
   same = py.PyTuple_Size(b) == n;

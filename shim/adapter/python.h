@@ -21,10 +21,7 @@ enum {
   METH_NOARGS = 0x0004,  /* it is NULL */
   METH_O = 0x0008,
 };
-enum {
-  PY_FILE_INPUT = 257, /* Py_file_input */
-  PY_EQ = 2            /* Py_EQ */
-};
+enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
 
 /* clang-format off */
 #define SHARD_PYTHON(F)                                                      \
@@ -78,7 +75,6 @@ enum {
   F(object *, PyObject_GetItem, (object *, object *))                        \
   F(ssize_t, PyObject_Size, (object *))                                      \
   F(ssize_t, PyObject_Hash, (object *))                                      \
-  F(int, PyObject_RichCompareBool, (object *, object *, int))                \
   F(object *, PyObject_CallFunctionObjArgs, (object *, ...))                 \
   F(object *, PyObject_CallObject, (object *, object *))                     \
   F(int, PyObject_SetAttrString, (object *, const char *, object *))         \

@@ -50,6 +50,8 @@ def parse_arguments():
                         help="run naive.so and expect differences")
     parser.add_argument("--active", action="store_true",
                         help="fail where DLIO's file list is a plain list under the preload")
+    parser.add_argument("--compress", action="store_true", help="with SHARD_ADAPTER=compress: DLIO makes its lists "
+                        "itself, and what it has made is compressed; or it is a DLIO that libshard does not know")
     parser.add_argument("--list", action="store_true", help="print the configurations and stop")
     return options.parse(parser)
 
@@ -333,6 +335,8 @@ def run(args, workdir, by_ranks):
     """Run everything; the sums."""
     matrix = Matrix(args, workdir)
     env = {"SHARD_CACHE_DIR": os.path.join(workdir, "cache"), **args.env}
+    if args.compress:
+        env["SHARD_ADAPTER"] = "compress"
     tested = args.naive if args.control else args.preload
     if args.control:
         env["NAIVE_ROOT"] = matrix.data + "/"
