@@ -311,6 +311,8 @@ def _checked(made, real):
 
 def _paths(real):
     """Paths of a list; Unfit, OSError."""
+    if type(real[-1]) is not str:
+        raise Unfit("its elements have several types")
     folder = os.path.commonprefix([real[0], real[-1]]).rpartition("/")
     for prefix in ("".join(folder[:2]), ""):
         text = loops.text(real, os.fsencode(prefix))

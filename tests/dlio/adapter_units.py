@@ -19,7 +19,7 @@ from adapter.plain import REPO, WORK
 
 # TensorFlow's threads are not forked: it comes last.
 MODULES = ("package", "families", "recognise", "structures", "sequences", "maps", "virtual", "rank0", "agree", "shuffles",
-           "epochs", "loaders", "processes", "object_store", "tensorflow")
+           "epochs", "compress", "loaders", "processes", "object_store", "tensorflow")
 
 
 def restart(preload):

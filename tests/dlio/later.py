@@ -4,6 +4,7 @@ of the three and a half seconds of CPU that its start costs. What runs TensorFlo
 As a module of the programs that ranks run, or as a sitecustomize of DLIO's own. The true start: tests/dlio/cli.py.
 """
 import importlib
+import importlib.util
 import sys
 import types
 
@@ -19,4 +20,7 @@ class Later(types.ModuleType):
         return getattr(importlib.import_module("tensorflow"), name)
 
 
-sys.modules["tensorflow"] = Later("tensorflow")
+spec = importlib.util.find_spec("tensorflow")
+if spec:
+    sys.modules["tensorflow"] = Later("tensorflow")
+    sys.modules["tensorflow"].__spec__ = spec  # dftracer 2 looks for it
