@@ -4,7 +4,7 @@ process each, started from its own command line.
     python -m tests.dlio.situations [--preload LIB] ...
 
 Every situation says whether the run must open exactly what the unmodified one opens, whether the
-library's line must appear on stderr (once), and whether the list must have been lazy.
+library's line must appear on stderr (once), and whether the list must have been lazy or compressed.
 """
 import collections
 import concurrent.futures
@@ -32,8 +32,14 @@ def tell():
         args = config.ConfigArguments.get_instance()
         files = args.__dict__.get("file_list_train")
         with open(os.environ["PROBE"], "w") as stream:
-            stream.write("%s %d" % (type(files).__name__, len(files) if files is not None else -1))
+            stream.write("%s %d" % (type(files).__qualname__, len(files) if files is not None else -1))
 PID = os.getpid()
+def few(event, names):  # small lists are compressed, too
+    if event == "import" and names[0] == "dlio_benchmark.storage.storage_factory":
+        compressing = sys.modules.get("_libshard.compressing")
+        if compressing:
+            compressing.MANY = 8
+sys.addaudithook(few)
 if os.environ.get("PROBE"):
     atexit.register(tell)
 '''
@@ -48,6 +54,21 @@ def plug(event, names):
 plug.done = False
 LINES = %r
 sys.addaudithook(plug)
+'''
+
+# DLIO's own reader and loader, as classes of somebody else's.
+CUSTOM = '''
+def __getattr__(name):
+    if name == "Reader":
+        from dlio_benchmark.reader.image_reader import ImageReader as kind
+    elif name == "Loader":
+        from dlio_benchmark.data_loader.torch_data_loader import TorchDataLoader as kind
+    else:
+        raise AttributeError(name)
+    globals()[name] = type(name, (kind,), {"__module__": "custom"})
+    return globals()[name]
+def __dir__():
+    return ["Reader", "Loader"]
 '''
 
 # What plug-ins do.
@@ -80,7 +101,7 @@ class Situation:
     """One run under the preload, and what must come of it."""
     name: str
     env: dict = dataclasses.field(default_factory=dict)
-    lazy: bool = True          # the list was the library's
+    kind: str = "FileList"     # of the list: FileList, Paths (compressed), or list
     says: str = ""             # regex of the one line of the library; "": it is silent
     start: str = "module"      # "module", "script" (main.py itself), "torchrun", "mpirun"
     share: bool = False        # the opens over all processes are the unmodified ones' of one
@@ -90,10 +111,19 @@ class Situation:
     config: configs.Config = None
 
 
+UNKNOWN = "runs unmodified, and its lists are compressed: .*get_global_map_index is not a version known"
+
+
+def option(name, *options):
+    """The default configuration, with some options: a name and a value each."""
+    return configs.Config(name, configs.plain("jpeg"), dict(zip(options[::2], options[1::2])))
+
+
 def situations():
     """What is tried."""
     data = {"SHARD_DATASET": "{train}"}
     ranked = {**data, "SHARD_RANK": "0", "SHARD_SIZE": "2"}
+    compress = {"SHARD_ADAPTER": "compress"}
     folders = configs.Config("folders", configs.plain("jpeg", 1, configs.FOLDERS), {})
     # With fewer files than there are, their order decides which.
     subset = configs.Config("subset", configs.plain("jpeg"), {"dataset.num_files_train": 24})
@@ -101,52 +131,72 @@ def situations():
         Situation("no-launcher"),
         Situation("main-py-itself", start="script"),
         Situation("dataset-set-too", env=ranked),
-        Situation("view-off", env={"SHARD_VIEW": "off"}, lazy=False),
+        Situation("view-off", env={"SHARD_VIEW": "off"}, kind="list"),
         Situation("view-global", env={"SHARD_VIEW": "global", **ranked}),
-        Situation("adapter-off", env={"SHARD_ADAPTER": "off"}, lazy=False),
-        Situation("adapter-off-dataset-set", env={"SHARD_ADAPTER": "off", **ranked}, lazy=False,
+        Situation("adapter-off", env={"SHARD_ADAPTER": "off"}, kind="list"),
+        Situation("adapter-off-dataset-set", env={"SHARD_ADAPTER": "off", **ranked}, kind="list",
                   says="SHARD_DATASET is not applied"),
-        Situation("unknown-version", lazy=False, tree="changed",
-                  says="get_global_map_index is not a version known"),
-        Situation("unknown-version-dataset-set", env=ranked, lazy=False, tree="changed",
-                  says="get_global_map_index is not a version known"),
-        Situation("unknown-version-view-shard", env={"SHARD_VIEW": "shard", **ranked}, lazy=False,
-                  tree="changed", says="get_global_map_index is not a version known"),
-        Situation("misspelt", env={"SHARD_CACHEDIR": "/tmp"}, lazy=False,
+        Situation("unknown-version", kind="Paths", tree="changed", says=UNKNOWN),
+        Situation("unknown-version-dataset-set", env=ranked, kind="Paths", tree="changed", says=UNKNOWN),
+        Situation("unknown-version-view-shard", env={"SHARD_VIEW": "shard", **ranked}, kind="Paths",
+                  tree="changed", says=UNKNOWN),
+        Situation("unknown-version-mpirun", start="mpirun", kind="Paths", tree="changed", says=UNKNOWN),
+        Situation("unknown-version-main-py", start="script", kind="Paths", tree="changed", says=UNKNOWN),
+        Situation("unknown-version-no-cache", env={"SHARD_CACHE_DIR": "{work}/no/such/dir", "SHARD_LOG": "error"},
+                  kind="list", tree="changed"),
+        Situation("compress", env=compress, kind="Paths"),
+        Situation("compress-mpirun", env=compress, kind="Paths", start="mpirun"),
+        Situation("compress-spawn", env=compress, kind="Paths", start="mpirun",
+                  config=option("spawn", "reader.multiprocessing_context", "spawn")),
+        Situation("compress-forkserver", env=compress, kind="Paths",
+                  config=option("forkserver", "reader.multiprocessing_context", "forkserver")),
+        Situation("compress-no-workers", env=compress, kind="Paths", start="mpirun",
+                  config=option("no-workers", "reader.read_threads", 0)),
+        Situation("compress-epochs", env=compress, kind="Paths", config=option("epochs", "train.epochs", 4)),
+        Situation("compress-shuffled", env=compress, kind="Paths", start="mpirun",
+                  config=option("shuffled", "reader.file_shuffle", "seed", "reader.sample_shuffle", "seed")),
+        Situation("compress-folders", env=compress, kind="Paths", start="mpirun", config=folders),
+        Situation("compress-custom-reader", env=compress, kind="list",
+                  config=option("custom-reader", "reader.reader_classname", "custom.Reader")),
+        Situation("compress-custom-loader", env=compress, kind="list",
+                  config=option("custom-loader", "reader.data_loader_classname", "custom.Loader")),
+        Situation("compress-no-cache", env={**compress, "SHARD_CACHE_DIR": "{work}/no/such/dir"}, kind="list",
+                  says="what DLIO has made of its files stays in memory, as it is: .*/no/such/dir': No such file"),
+        Situation("misspelt", env={"SHARD_CACHEDIR": "/tmp"}, kind="list",
                   says="SHARD_CACHEDIR is not a variable of libshard; did you mean "
                        "SHARD_CACHE_DIR"),
-        Situation("bad-timeout", env={"SHARD_TIMEOUT": "soon"}, lazy=False,
+        Situation("bad-timeout", env={"SHARD_TIMEOUT": "soon"}, kind="list",
                   says="SHARD_TIMEOUT='soon'"),
-        Situation("bad-rank", env={"SHARD_RANK": "2", "SHARD_SIZE": "2"}, lazy=False,
+        Situation("bad-rank", env={"SHARD_RANK": "2", "SHARD_SIZE": "2"}, kind="list",
                   says="SHARD_RANK=2 does not fit SHARD_SIZE=2"),
-        Situation("cache-missing-parent", env={"SHARD_CACHE_DIR": "{work}/no/such/dir"}, lazy=False,
+        Situation("cache-missing-parent", env={"SHARD_CACHE_DIR": "{work}/no/such/dir"}, kind="list",
                   says="cache directory '.*/no/such/dir': No such file"),
-        Situation("cache-is-a-file", env={"SHARD_CACHE_DIR": "{work}/file"}, lazy=False,
+        Situation("cache-is-a-file", env={"SHARD_CACHE_DIR": "{work}/file"}, kind="list",
                   prepare=lambda s, env: open(env["SHARD_CACHE_DIR"], "w").close(),
                   says="file' is not a directory"),
-        Situation("cache-of-another", env={"SHARD_CACHE_DIR": "{work}/theirs"}, lazy=False,
+        Situation("cache-of-another", env={"SHARD_CACHE_DIR": "{work}/theirs"}, kind="list",
                   prepare=another_users, says="belongs to another user"),
         Situation("listing-given", env={"SHARD_LISTING": "{work}/train.listing"},
                   prepare=lambda s, env: s.index(env, FLAT)),
         Situation("listing-given-folders", env={"SHARD_LISTING": "{work}/train.listing"},
                   prepare=lambda s, env: s.index(env, FOLDERS), config=folders),
-        Situation("listing-missing", env={"SHARD_LISTING": "{work}/none.listing"}, lazy=False,
+        Situation("listing-missing", env={"SHARD_LISTING": "{work}/none.listing"}, kind="list",
                   says="SHARD_LISTING='.*none.listing': No such file"),
-        Situation("listing-truncated", env={"SHARD_LISTING": "{work}/cut.listing"}, lazy=False,
+        Situation("listing-truncated", env={"SHARD_LISTING": "{work}/cut.listing"}, kind="list",
                   prepare=truncated, says="SHARD_LISTING='.*cut.listing': not a listing"),
-        Situation("listing-of-other-options", env={"SHARD_LISTING": "{work}/train.listing"}, lazy=False,
+        Situation("listing-of-other-options", env={"SHARD_LISTING": "{work}/train.listing"}, kind="list",
                   prepare=lambda s, env: s.index(env, []),
                   says="train.listing' was made of .*; make it by shardctl index --options 'order=path depth=1 .*include=.*jpeg'"),
-        Situation("listing-folder", env={"SHARD_LISTING": "{work}"}, lazy=False,
+        Situation("listing-folder", env={"SHARD_LISTING": "{work}"}, kind="list",
                   says="folders are not looked through"),
         Situation("listings-given", env={"SHARD_LISTING": "{work}/train.listing:{work}/valid.listing"}, prepare=both_listings),
         Situation("torchrun", start="torchrun"),
         Situation("torchrun-shard", start="torchrun", env={"SHARD_VIEW": "shard"}, share=True,
                   says="each of 2 processes reads its own share"),
-        Situation("plugin-timer", start="mpirun", plugin=TIMER, lazy=False, config=subset,
+        Situation("plugin-timer", start="mpirun", plugin=TIMER, kind="Paths", config=subset,
                   says="ConfigArguments.derive_configurations is not the function that .*replaced "
                        "or wrapped"),
-        Situation("plugin-sorted", start="mpirun", plugin=BACKWARDS, lazy=False, config=subset,
+        Situation("plugin-sorted", start="mpirun", plugin=BACKWARDS, kind="Paths", config=subset,
                   says="sorted, which DLIO lists with, is not Python's"),
         Situation("mpirun-shard", start="mpirun", env={"SHARD_VIEW": "shard"},
                   says="SHARD_VIEW=shard has no effect"),
@@ -215,6 +265,8 @@ class Situations:
         os.makedirs(os.path.join(folder, "site"))
         with open(os.path.join(folder, "site", "sitecustomize.py"), "w", encoding="utf-8") as stream:
             stream.write(PROBE + (PLUGGED % plugin if plugin else ""))
+        with open(os.path.join(folder, "site", "custom.py"), "w", encoding="utf-8") as stream:
+            stream.write(CUSTOM)
         python = self.args.python
         base = processes.environment(python)
         path = [os.path.join(folder, "site")] + ([tree] if tree else [])
@@ -296,7 +348,7 @@ class Situations:
         elif said:
             lines.append(f"said {said}")
         for kind, _ in probes:
-            if (kind == "FileList") != situation.lazy:
+            if kind != situation.kind:
                 lines.append(f"its list is a {kind}")
         if not probes:
             lines.append("its list was not seen")
