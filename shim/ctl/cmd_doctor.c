@@ -569,13 +569,17 @@ static void check_python(void) {
   } else if (!doctor.library[0]) {
     tell(WARN, "dlio", "%s: without libshard.so it cannot be told whether it is known", folder);
   } else {
-    const char *why = rest ? strstr(rest, "unmodified: ") : NULL;
+    /* The adapter's line, which ends with why. */
+    static const char compressed[] = "are compressed: ", unmodified[] = "unmodified: ";
+    const char *why = rest ? strstr(rest, compressed) : NULL, *words = why ? compressed : unmodified;
+    why = !why && rest ? strstr(rest, unmodified) : why;
     char *end = rest && verdict > rest ? rest + (verdict - rest) - 1 : NULL;
     if (end && strcmp(verdict, "unknown") == 0) {
       *end = 0; /* it is not for people */
     }
-    tell(WARN, "dlio", "%s would run unmodified: %.600s", folder,
-         why    ? why + strlen("unmodified: ")
+    tell(WARN, "dlio", "%s would run unmodified%s: %.600s", folder,
+         words == compressed ? ", and its lists be compressed" : "",
+         why    ? why + strlen(words)
          : rest ? rest
                 : ending(&r));
   }

@@ -124,7 +124,7 @@ env PYTHON=/bin/false LIBSHARD_DATASET=x "$CTL" doctor >"$WORK/out"; prints "doc
 SHARD_LISTING=/secret/place "$CTL" doctor | grep -q secret; verdict "doctor prints no values" "$([ $? = 1 ] || echo it does)"
 # A DLIO that is not known
 mkdir -p fake/dlio_benchmark; touch fake/dlio_benchmark/{__init__,main}.py
-PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; prints "doctor: would run unmodified" "$WORK/fake/dlio_benchmark would run unmodified: $WORK/fake/dlio_benchmark/main.py: "
+PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; prints "doctor: would run unmodified" "$WORK/fake/dlio_benchmark would run unmodified, and its lists be compressed: $WORK/fake/dlio_benchmark/main.py: "
 verdict "doctor: a line for people" "$(grep -E 'x0a|unknown$' "$WORK/out")"
 # One in the working directory is not what runs there, however Python is led to it.
 mkdir -p planted/dlio_benchmark; echo 'open("/proc/self/cwd/ran", "w")' | tee planted/dlio_benchmark/{__init__,main}.py planted/importlib.py planted/sys.py >/dev/null
