@@ -288,8 +288,8 @@ class SampleTable(DictLike):
 def _quickened():
     """Give all classes their methods of C; whether this interpreter can have them."""
     quick = all([native().quicken(cls) for cls in (Paths, Rows, SampleTable, Loops)])
-    for cls, like in (Paths, "list"), (Rows, "list"), (SampleTable, "dict"):
-        cls.__name__ = like + REMEDY
+    for kind, like in (Paths, "list"), (Rows, "list"), (SampleTable, "dict"):
+        kind.__name__ = like + REMEDY
     return quick
 
 

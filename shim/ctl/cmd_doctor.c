@@ -571,7 +571,8 @@ static void check_python(void) {
   } else {
     /* The adapter's line, which ends with why. */
     static const char compressed[] = "are compressed: ", unmodified[] = "unmodified: ";
-    const char *why = rest ? strstr(rest, compressed) : NULL, *words = why ? compressed : unmodified;
+    const char *why = rest ? strstr(rest, compressed) : NULL,
+               *words = why ? compressed : unmodified;
     why = !why && rest ? strstr(rest, unmodified) : why;
     char *end = rest && verdict > rest ? rest + (verdict - rest) - 1 : NULL;
     if (end && strcmp(verdict, "unknown") == 0) {

@@ -285,20 +285,13 @@ static void all_set(void **state) {
 
 static void every_word(void **state) {
   (void)state;
-  static const char *const good[] = {"SHARD_VIEW=auto",
-                                     "SHARD_VIEW=off",
-                                     "SHARD_VIEW=shard",
-                                     "SHARD_STRATEGY=range",
-                                     "SHARD_ADAPTER=on",
-                                     "SHARD_ADAPTER=compress",
-                                     "SHARD_LOG=error",
-                                     "SHARD_LOG=warn",
-                                     "SHARD_LOG=debug",
-                                     "SHARD_TIMEOUT=1",
-                                     "SHARD_TIMEOUT=1000000",
-                                     "SHARD_DATASET=relative",
-                                     "SHARD_S3_CONNECTIONS=256",
-                                     "SHARD_S3_ADDRESSING=virtual"};
+  static const char *const good[] = {"SHARD_VIEW=auto",          "SHARD_VIEW=off",
+                                     "SHARD_VIEW=shard",         "SHARD_STRATEGY=range",
+                                     "SHARD_ADAPTER=on",         "SHARD_ADAPTER=compress",
+                                     "SHARD_LOG=error",          "SHARD_LOG=warn",
+                                     "SHARD_LOG=debug",          "SHARD_TIMEOUT=1",
+                                     "SHARD_TIMEOUT=1000000",    "SHARD_DATASET=relative",
+                                     "SHARD_S3_CONNECTIONS=256", "SHARD_S3_ADDRESSING=virtual"};
   for (size_t i = 0; i < COUNT(good); i++) {
     LOAD(good[i]);
     if (seen->rc != 0) {
