@@ -203,8 +203,8 @@ def _around(cls, name, args_of):
             compress(owner)
         return result
 
-    method.__name__ = name
     functools.update_wrapper(method, original)
+    method.__name__ = name
     replaces(cls)(method)
 
 
