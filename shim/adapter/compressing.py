@@ -187,7 +187,7 @@ def _around(cls, name, args_of):
 
     def method(self, *args, **kwargs):
         global _depth, _benchmark
-        if is_worker() or not wanted and not _put:
+        if is_worker():
             return original(self, *args, **kwargs)
         if _depth == 0:
             put_back()

@@ -61,7 +61,7 @@ def start():
     tree, family, fault = _recognised(folder)
     asked = os.environ.get("SHARD_ADAPTER") == "compress"
     if fault is not None or asked:
-        return _compress(folder, WARN if fault else INFO, fault or "SHARD_ADAPTER=compress")
+        return _compress(folder, WARN if fault or _without() else INFO, fault or "SHARD_ADAPTER=compress")
     native().set_view("global")
     objects.start()
     sys.meta_path.insert(0, Finder({**list_like.patches(), **{
