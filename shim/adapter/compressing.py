@@ -74,7 +74,8 @@ class Found:
 
 def _is_own(value):
     """Whether it is an object of a class of DLIO's, with attributes in a dict."""
-    return (type(value).__module__ or "").partition(".")[0] == PACKAGE and type(getattr(value, "__dict__", None)) is dict
+    home = str(type(value).__module__).partition(".")[0]
+    return home == PACKAGE and type(getattr(value, "__dict__", None)) is dict
 
 
 def _has_paths(value):

@@ -50,8 +50,8 @@ class Compressing(Case):
             self.skipTest("this interpreter has no functions of C")
         self.args.data_loader = config.DataLoaderType.PYTORCH
         self.args.format = config.FormatType.NPZ
-        for owner, name, value in ((compressing, "MANY", 8), (compressing, "wanted", True), (compressing, "_benchmark", None)):
-            change = replaced(owner, name, value)
+        for name, value in (("MANY", 8), ("wanted", True), ("_benchmark", None)):
+            change = replaced(compressing, name, value)
             change.__enter__()  # pylint: disable=unnecessary-dunder-call
             self.addCleanup(change.__exit__, None, None, None)
         native._said.clear()
@@ -171,7 +171,8 @@ class TestUnfit(Compressing):
             """No str."""
 
         for real in (files + [np.str_("a")], [Text(one) for one in files], files + [Text("a")], files + [""],
-                     files + ["a\0b"], files + [b"a"], files + [3], files + [None], files + ["\ud800"], files + ["x" * 5000],
+                     files + ["a\0b"], files + [b"a"], files + [3], files + [None], files + ["\ud800"],
+                     files + ["x" * 5000],
                      {i: (one, 1.5) for i, one in enumerate(files)}, {i: (one, True) for i, one in enumerate(files)},
                      {i: [one, 1] for i, one in enumerate(files)}, {one: (one, 1) for one in files},
                      {i: (one, i if i else True) for i, one in enumerate(files)},
@@ -356,8 +357,8 @@ class TestFaults(Compressing):
 
         real = {i: (one, i % 7) for i, one in enumerate(paths())}
         for row in range(3):
-            for change in (lambda n, row=row: n[row].__setitem__(9, n[row][9] + 1), lambda n, row=row: n[row].sort() if (
-                    (np.diff(n[row]) < 0).any()) else n[row].__setitem__(slice(None), n[row][::-1])):
+            for change in (lambda n, row=row: n[row].__setitem__(9, n[row][9] + 1),
+                           lambda n, row=row: n[row].__setitem__(slice(None), n[row][::-1])):
                 with planted(change), self.assertRaisesRegex(columns.Unfit, "differs in element"):
                     columns.compressed(real, [])
 
