@@ -38,7 +38,7 @@ struct shard_options;
  *                 order within each directory, those that come twice too
  *   a listing     dir, list: one of this rank's or epoch's own; it is used as it is
  *   names         names, names_size: each with a NUL behind it, in just this order; all processes
- * of the job that ask for the same names have one
+ *                 of the job that ask for the same names have one
  */
 struct shard_cache_source {
   const char *dir, *url;
