@@ -146,7 +146,7 @@ def situations():
                   kind="list", tree="changed"),
         Situation("compress", env=compress, kind="Paths"),
         Situation("compress-mpirun", env=compress, kind="Paths", start="mpirun"),
-        Situation("compress-spawn", env=compress, kind="Paths", start="mpirun",
+        Situation("compress-spawn", env=compress, kind="Paths",
                   config=option("spawn", "reader.multiprocessing_context", "spawn")),
         Situation("compress-forkserver", env=compress, kind="Paths",
                   config=option("forkserver", "reader.multiprocessing_context", "forkserver")),
