@@ -36,7 +36,7 @@ LIB := $(BOTH) \
        $(addprefix cache/,cache given kept make request) \
        $(addprefix stats/,keeper notes opens rank_page stats) \
        $(addprefix view/,choose datasets keys loading once passes place serve view window) \
-       $(addprefix adapter/,adapter compress elements python quicken readers) \
+       $(addprefix adapter/,adapter compress elements python quicken) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
        $(addprefix build/,batch build facts intake memory merge progress run sorter spool writer) \

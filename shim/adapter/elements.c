@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * elements.c - an element of a FileList or of Indices (sequences.py) in little more time than a
- * list takes, the next one (Following of list_like.py), and where a FileList's lies.
+ * list takes, and the next one (Following of list_like.py).
  *
  * These are functions in C of classes in Python, whose objects have the layout of all others. They
  * read their attribute _recipe, (recipe, permutation): _write() has put all that it takes to make
@@ -9,8 +9,7 @@
  * its forks; the permutation is there to keep its array. The tuple is never changed, only replaced.
  *
  * For what is no index, where there is no recipe, and for all that goes wrong (a listing that is
- * damaged, a name that is too long) _element() is called, which does all of it in Python. So does
- * FileList._where(), for any path but the one that has just been made.
+ * damaged, a name that is too long) _element() is called, which does all of it in Python.
  *
  * The interpreter's lock is held, and never given away while something static is used.
  */
@@ -150,15 +149,15 @@ static bool put_counted(struct text *t, const struct recipe *r, const char *patt
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* Element i, a new reference, and its position. NULL, with an exception or without: Python is to
- * make it. */
-static object *make(const struct recipe *r, uint64_t i, uint64_t *at) {
+/* Element i, a new reference. NULL, with an exception or without: Python is to make it. */
+static object *make(const struct recipe *r, uint64_t i) {
+  uint64_t at;
   const char *prefix = (const char *)(r->moduli + r->numbers);
   char path[PATH_MAX];
   struct text t = {path, path + sizeof(path)};
-  bool made = find_position(r, i, at) && put(&t, prefix, r->prefix) &&
-              (r->listing ? find_listed(r->listing, *at) && put(&t, last.name, last.length)
-                          : put_counted(&t, r, prefix + r->prefix, *at));
+  bool made = find_position(r, i, &at) && put(&t, prefix, r->prefix) &&
+              (r->listing ? find_listed(r->listing, at) && put(&t, last.name, last.length)
+                          : put_counted(&t, r, prefix + r->prefix, at));
   return made ? py.PyUnicode_DecodeFSDefaultAndSize(path, t.at - path) : NULL;
 }
 
@@ -172,19 +171,18 @@ const struct attribute shard_element_attributes[] = {
     {NULL, NULL},
 };
 
-/* The path that was made last, for which element of which recipe, and its position; references that
- * are held. Readers ask for it again at once, and their dicts know its hash. */
+/* The path that was made last, and for which element of which recipe; references that are held.
+ * Readers ask for it again at once, and their dicts know its hash. */
 static struct {
   object *bytes, *path;
-  uint64_t i, at;
+  uint64_t i;
 } made_last;
 
-static void remember(object *bytes, object *path, uint64_t i, uint64_t at) {
+static void remember(object *bytes, object *path, uint64_t i) {
   object *old[] = {made_last.bytes, made_last.path};
   made_last.bytes = shard_python_share(bytes);
   made_last.path = shard_python_share(path);
   made_last.i = i;
-  made_last.at = at;
   shard_python_end(old[0]);
   shard_python_end(old[1]);
 }
@@ -199,13 +197,12 @@ static object *recipe_of(object *written) {
 typedef object *make_element(const struct recipe *r, object *bytes, uint64_t i);
 
 static object *make_path(const struct recipe *r, object *bytes, uint64_t i) {
-  uint64_t at;
   if (bytes == made_last.bytes && i == made_last.i && r->order != EPOCH) {
     return shard_python_share(made_last.path);
   }
-  object *made = make(r, i, &at);
+  object *made = make(r, i);
   if (made) {
-    remember(bytes, made, i, at);
+    remember(bytes, made, i);
   }
   return made;
 }
@@ -261,32 +258,12 @@ static object *get_number(object *self, object *index) {
 
 object *shard_element_path(object *files, object *index) { return get_path(files, index); }
 
-bool shard_element_is_last(object *files, object *path, uint64_t *position) {
-  if (path != made_last.path) {
-    return false;
-  }
-  object *written = py.PyObject_GetAttr(files, named.recipe);
-  bool is_its = written && recipe_of(written) == made_last.bytes;
-  shard_python_end(written);
-  py.PyErr_Clear();
-  *position = made_last.at;
-  return is_its;
-}
-
-static object *where(object *self, object *path) {
-  uint64_t position;
-  return shard_element_is_last(self, path, &position)
-             ? py.PyLong_FromUnsignedLongLong(position)
-             : py.PyObject_CallMethod(self, "_where", "(O)", path);
-}
-
 static object *get_length(object *self, object *unused) {
   (void)unused;
   return py.PyObject_GetAttr(self, named.length);
 }
 
-struct method shard_file_list_methods[] = {{"where", where, METH_O, NULL},
-                                           {"__getitem__", get_path, METH_O, NULL},
+struct method shard_file_list_methods[] = {{"__getitem__", get_path, METH_O, NULL},
                                            {"__len__", get_length, METH_NOARGS, NULL},
                                            {NULL, NULL, 0, NULL}};
 struct method shard_indices_methods[] = {{"__getitem__", get_number, METH_O, NULL},

@@ -21,19 +21,8 @@ extern object *shard_quick_file_list, *shard_quick_indices, *shard_quick_paths;
 
 /* Each list ends with an element of NULLs. */
 extern struct method shard_file_list_methods[], shard_indices_methods[], shard_following_methods[];
-extern struct method shard_open_files_methods[], shard_byte_counts_methods[];
 extern struct method shard_rows_methods[], shard_sample_table_methods[], shard_loops_methods[];
-extern const struct attribute shard_element_attributes[], shard_reader_attributes[];
-extern const struct attribute shard_table_attributes[];
+extern const struct attribute shard_element_attributes[], shard_table_attributes[];
 
 /* Element `index`, an int, of a FileList or Paths: a new reference, or NULL with an exception. */
 object *shard_element_path(object *files, object *index);
-
-/*
- * Whether `path` is the object that the FileList made last; *position is then the one of its name
- * in the listing. The interpreter's lock is held. No exception is left.
- */
-bool shard_element_is_last(object *files, object *path, uint64_t *position);
-
-/* What the method `name` of Python answers; whatever C's has left as an exception is forgotten. */
-object *shard_python_instead(object *self, const char *name, object *arguments);

@@ -38,7 +38,6 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(char *, PyByteArray_AsString, (object *))                                \
   F(object *, PyByteArray_FromStringAndSize, (const char *, ssize_t))        \
   F(int, PyByteArray_Resize, (object *, ssize_t))                            \
-  F(object *, PyBool_FromLong, (long))                                       \
   F(const char *, PyUnicode_AsUTF8AndSize, (object *, ssize_t *))            \
   F(object *, PyLong_FromVoidPtr, (void *))                                  \
   F(object *, PyUnicode_FromString, (const char *))                          \
@@ -48,9 +47,7 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(int, PyUnicode_Compare, (object *, object *))                            \
   F(object *, PyLong_FromLongLong, (long long))                              \
   F(object *, PyLong_FromUnsignedLongLong, (unsigned long long))             \
-  F(unsigned long long, PyLong_AsUnsignedLongLong, (object *))               \
   F(object *, PyLong_FromSsize_t, (ssize_t))                                 \
-  F(ssize_t, PyLong_AsSsize_t, (object *))                                   \
   F(int, PyIndex_Check, (object *))                                          \
   F(ssize_t, PyNumber_AsSsize_t, (object *, object *))                       \
   F(object *, PyImport_GetModuleDict, (void))                                \
@@ -59,9 +56,6 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(object *, PyDict_New, (void))                                            \
   F(object *, PyDict_GetItemString, (object *, const char *))                \
   F(int, PyDict_SetItemString, (object *, const char *, object *))           \
-  F(object *, PyDict_GetItemWithError, (object *, object *))                 \
-  F(int, PyDict_SetItem, (object *, object *, object *))                     \
-  F(int, PyDict_DelItem, (object *, object *))                               \
   F(ssize_t, PyDict_Size, (object *))                                        \
   F(int, PyDict_Next, (object *, ssize_t *, object **, object **))           \
   F(object *, PyEval_GetBuiltins, (void))                                    \

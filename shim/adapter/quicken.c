@@ -7,7 +7,7 @@
 #include "libshard.h"
 
 object *shard_quick_file_list, *shard_quick_indices, *shard_quick_paths;
-static object *following, *open_files, *byte_counts, *rows, *sample_table, *loops;
+static object *following, *rows, *sample_table, *loops;
 
 static const struct kind {
   const char *name;
@@ -18,8 +18,6 @@ static const struct kind {
     {"FileList", &shard_quick_file_list, shard_file_list_methods, shard_element_attributes},
     {"Indices", &shard_quick_indices, shard_indices_methods, shard_element_attributes},
     {"Following", &following, shard_following_methods, shard_element_attributes},
-    {"OpenFiles", &open_files, shard_open_files_methods, shard_reader_attributes},
-    {"ByteCounts", &byte_counts, shard_byte_counts_methods, shard_reader_attributes},
     {"Paths", &shard_quick_paths, shard_file_list_methods, shard_element_attributes},
     {"Rows", &rows, shard_rows_methods, shard_table_attributes},
     {"SampleTable", &sample_table, shard_sample_table_methods, shard_table_attributes},
@@ -56,12 +54,4 @@ int shard_adapter_quicken(void *type, const char *name) {
     given = give(type, m);
   }
   return given;
-}
-
-object *shard_python_instead(object *self, const char *name, object *arguments) {
-  py.PyErr_Clear();
-  object *method = py.PyObject_GetAttrString(self, name);
-  object *answer = method ? py.PyObject_CallObject(method, arguments) : NULL;
-  shard_python_end(method);
-  return answer;
 }

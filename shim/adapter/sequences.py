@@ -4,7 +4,6 @@
 All of them read as DLIO's own would, number types and order included; they pickle as handles. See
 list_like.py for what happens to one that is changed.
 """
-import bisect
 import collections
 import collections.abc
 import operator
@@ -195,8 +194,6 @@ class FileList(Quick):
             return -1
         return self.listing.find(path[len(self.prefix):])
 
-    _where = where  # as _element
-
     def _index(self, path):
         """Position of a path here, -1 if it is not here."""
         if not self.listing.sorted:
@@ -297,17 +294,6 @@ class Indices(Quick):
 
 if native().quicken(Indices):
     Indices._recipe = None
-
-
-class NumpyIndices(Indices):
-    """numpy.arange(start, stop) likewise, for those who ask for single numbers."""
-
-    def __getitem__(self, i):
-        import numpy
-
-        if isinstance(i, slice):
-            return numpy.array(self._part(i), numpy.int64)
-        return numpy.int64(super().__getitem__(i))
 
 
 class SampleNumbers(Indices):
@@ -476,13 +462,6 @@ class ThreadSamplesByPosition(ThreadSamples):
         return position % self._per_file
 
 
-class ThreadSamplesFromOwnFile(ThreadSamples):
-    """The same, where the walk goes on from the rank's first file."""
-
-    def _file(self, position):
-        return (self._first_file + position // self._per_file) % len(self._files)
-
-
 class ThreadSamplesFromStart(ThreadSamples):
     """The same, where all files are the rank's own."""
 
@@ -490,172 +469,68 @@ class ThreadSamplesFromStart(ThreadSamples):
         return position // self._per_file % len(self._files)
 
 
-class FileSamples(ListLike):
-    """A part of the list of all samples, file by file, where every file's sample numbers are those
-    of the first file: (sample number, absolute path, sample in the file)."""
-
-    def __init__(self, files, samples, start, length, per_file):
-        self._files = files
-        self._samples = samples  # array, of one file's samples
-        self._positions = range(start, start + length)
-        self._per_file = per_file
-
-    def __len__(self):
-        return len(self._positions)
-
-    def _at(self, position):
-        file, inside = divmod(position, self._per_file)
-        sample = self._samples[inside]
-        return sample, self._files[file], sample % self._per_file
-
-    def __getitem__(self, k):
-        if isinstance(k, slice):
-            return [self._at(position) for position in self._positions[k]]
-        return self._at(self._positions[_place(k, len(self))])
-
-    def __repr__(self):
-        return "<libshard: %d samples of %r>" % (len(self), self._files)
-
-
-class OpenFiles(dict):
-    """DLIO's open_file_map, without the keys whose file is closed: it keeps one per file read.
-
-    DLIO's readers treat None and an absent key alike.
-    """
-
-    def __setitem__(self, path, file):
-        if file is None:
-            self.pop(path, None)
-        else:
-            super().__setitem__(path, file)
-
-    _set = __setitem__  # where C has taken its place, it calls this for what it does not know
-
-    def __missing__(self, path):
-        return None
-
-
-native().quicken(OpenFiles)
-
-
-# What a ByteCounts has, as readers.c reads it. waiting: {path: its size * LIMIT + its position}; then the
-# positions of the others, ascending, and their sizes, of 4 bytes each; files of another kind; how many may wait.
-Parts = collections.namedtuple("Parts", "files waiting positions sizes others room")
-
-
-class ByteCounts(collections.abc.MutableMapping):
-    """A dict from files' paths to their sizes, in some 12 bytes per file: MLCommons' readers remember of
-    every file how much they read, for as long as their worker lives.
-
-    Sizes are kept by their files' positions, in order. New ones wait in a dict, and are put there many at
-    a time. Files that are not of the list, and sizes that do not fit, are kept in a dict of their own.
-    """
-
-    LIMIT = 1 << 32
-    FEW, PART = 1024, 64  # so many may wait: a PARTth of the others, but a FEW at least
+class OpenFiles(collections.abc.MutableMapping):
+    """DLIO's open_file_map, {path: its file, or None once that is closed}, with a bit for each file of the
+    listing in place of the paths of closed ones. Its order is another one than a dict's."""
 
     def __init__(self, files):
-        self._parts = Parts(files, {}, b"", b"", {}, self.FEW)
+        """files: a FileList whose listing is sorted."""
+        self._forms = files, files.absolute()  # the first path that is closed tells which one
+        self._open, self._closed, self._count = {}, bytearray(-(-files.listing.count // 8)), 0
 
-    def get(self, path, default=None):
-        packed = self._parts.waiting.get(path)
-        if packed is not None:
-            return packed // self.LIMIT
-        files, _, positions, sizes, others, _ = self._parts  # after that: what waits no more is here
-        slot = self._slot(positions, files.where(path))
-        return others.get(path, default) if slot is None else memoryview(sizes).cast("I")[slot]
+    def _find(self, path):
+        """(which byte of _closed, which bit of it) a path has; (0, 0): none."""
+        for files in self._forms:
+            at = files.where(path)
+            if at >= 0:
+                self._forms = files,
+                return at // 8, 1 << at % 8
+        return 0, 0
 
-    @staticmethod
-    def _slot(positions, position):
-        """Which of the positions it is, None."""
-        positions = memoryview(positions).cast("I")
-        slot = bisect.bisect_left(positions, position)
-        return slot if slot < len(positions) and positions[slot] == position else None
+    def _is_closed(self, path):
+        byte, bit = self._find(path)
+        return bool(bit and self._closed[byte] & bit)
+
+    def _mark(self, path, closed):
+        """Say whether a path is that of a closed file; False: it has no bit."""
+        byte, bit = self._find(path)
+        if bit and bool(self._closed[byte] & bit) != closed:
+            self._closed[byte] ^= bit
+            self._count += 1 if closed else -1
+        return bit != 0
 
     def __getitem__(self, path):
-        count = self.get(path, self)  # which is no size
-        if count is self:
+        file = self._open.get(path, self)  # which is no file
+        if file is not self:
+            return file
+        if not self._is_closed(path):
             raise KeyError(path)
-        return count
+        return None
 
-    def __contains__(self, path):
-        return self.get(path, self) is not self
-
-    def __setitem__(self, path, count):
-        files, waiting, _, _, others, room = self._parts
-        position = files.where(path)
-        others.pop(path, None)
-        if position < 0 or type(count) is not int or not 0 <= count < self.LIMIT:
-            if position >= 0:
-                self.pop(path, None)
-            others[path] = count
-            return
-        waiting[path] = count * self.LIMIT + position
-        if len(waiting) > room:
-            self._merge()
-
-    _get, _has, _set = get, __contains__, __setitem__  # as OpenFiles'
-
-    def _merge(self):
-        """Put what waits to the others."""
-        import numpy
-
+    def __setitem__(self, path, file):
         with changing():
-            files, waiting, positions, counts, others, _ = self._parts
-            taken = dict(waiting)
-            if not taken:
-                return
-            sizes, where = numpy.divmod(numpy.fromiter(taken.values(), numpy.uint64, len(taken)),
-                                        numpy.uint64(self.LIMIT))
-            order = where.argsort()
-            sizes, where = sizes[order], where[order]
-            positions, counts = (numpy.array(numpy.frombuffer(one, numpy.uint32)) for one in (positions, counts))
-            slots = positions.searchsorted(where)
-            new = numpy.append(positions, where[-1:] + 1)[slots] != where
-            counts[slots[~new]] = sizes[~new]
-            merged = (numpy.insert(one, slots[new], more[new]).tobytes()
-                      for one, more in ((positions, where), (counts, sizes)))
-            self._parts = Parts(files, waiting, *merged, others, max(self.FEW, len(positions) // self.PART))
-            for path, packed in taken.items():
-                now = waiting.pop(path, packed)
-                if now != packed:  # another thread has set it meanwhile
-                    waiting.setdefault(path, now)
+            if self._mark(path, file is None) and file is None:
+                self._open.pop(path, None)
+            else:
+                self._open[path] = file
 
     def __delitem__(self, path):
-        self._merge()
         with changing():
-            parts = self._parts
-            slot = self._slot(parts.positions, parts.files.where(path))
-            if slot is None:
-                del parts.others[path]
-                return
-            positions, sizes = (one[:4 * slot] + one[4 * slot + 4:] for one in (parts.positions, parts.sizes))
-            self._parts = parts._replace(positions=positions, sizes=sizes)
-
-    def clear(self):
-        with changing():
-            self._parts = Parts(self._parts.files, {}, b"", b"", {}, self.FEW)
+            if path not in self._open and not self._is_closed(path):
+                raise KeyError(path)
+            self._mark(path, False)
+            self._open.pop(path, None)
 
     def __iter__(self):
-        self._merge()
-        parts = self._parts
-        files, positions = parts.files, memoryview(parts.positions).cast("I")
-        yield from (files.prefix + files.listing.name(position) for position in positions)
-        yield from parts.others
+        yield from list(self._open)
+        files = self._forms[0]
+        for byte, bits in enumerate(self._closed):
+            for bit in range(8) if bits else ():
+                if bits >> bit & 1:
+                    yield files.prefix + files.listing.name(byte * 8 + bit)
 
     def __len__(self):
-        self._merge()
-        return len(self._parts.positions) // 4 + len(self._parts.others)
+        return len(self._open) + self._count
 
     def __repr__(self):
-        return "<libshard: sizes of %d files>" % len(self)
-
-    @classmethod
-    def of(cls, files):
-        """For a list of files, or None where positions are not found fast, or do not fit."""
-        fits = (isinstance(files, FileList) and files.listing.sorted
-                and files.listing.count < cls.LIMIT)
-        return cls(files) if fits else None
-
-
-native().quicken(ByteCounts)
+        return "<libshard: %d open files, %d closed ones>" % (len(self._open), self._count)

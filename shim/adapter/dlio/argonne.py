@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""argonne: argonne-lcf's main since the end of August 2024, and its branch mlperf_storage_v2.0.
+"""argonne: argonne-lcf's main since March 2025, and its branch mlperf_storage_v2.0.
 
 A rank's samples end with the last one there is, sample maps hold numpy.int64 and may be shuffled,
 and each map comes with the sum of its sample numbers. The families follow one another in time.
 """
-from ..parts import derived, loaders, patches, virtual
+from ..parts import derived, patches, virtual
 from ..parts.benchmark import where_lazy
 from ..recognise import Family, changed
 from ..sequences import Indices, NumpySampleMap, ThreadSamples, ThreadSamplesByPosition
@@ -13,30 +13,17 @@ from . import pypi
 
 # ---- what they are known by --------------------------------------------------------------------
 
-WINTER_2024 = changed(pypi.KNOWN, {
-    "DLIOBenchmark.initialize": ("68690ed772", "8f60488d35"),
-    "ConfigArguments.derive_configurations": ("2eb0c20bff",),
-    "ConfigArguments.get_global_map_index": ("f91d52ae32",),
-    "ConfigArguments.build_sample_map_iter": ("fc5802707f",),
-    "ConfigArguments.reconfigure": ("fbf8c72534",),
-    "dlio_sampler.__init__": ("06ebdfa4ab", "14b564afcd"),
-    "dlio_sampler.__iter__": ("e6f2068f7a",),
-    "DaliIndexDataset.__init__": ("8c1078f811",),
-})
-
-AUGUST_2024 = changed(WINTER_2024, {
-    "DLIOBenchmark.initialize": ("68690ed772",),
-    "dlio_sampler.__init__": ("d7f799d5a3",),
-})
-
-V2_0 = changed(WINTER_2024, {
+V2_0 = changed(pypi.KNOWN, {
     "DLIOBenchmark.initialize": ("ad5188ad4c", "1d4237371e", "55176d6332", "6141877628"),
     "ConfigArguments.derive_configurations": ("0e145df484", "85e271d404", "b1f145618f"),
     "ConfigArguments.get_global_map_index": ("9b79772c25",),
     "ConfigArguments.build_sample_map_iter": ("7b2585e1d3",),
     "ConfigArguments.reconfigure": ("de5c12c0b6", "0bceb09607"),
+    "dlio_sampler.__init__": ("06ebdfa4ab", "14b564afcd"),
+    "dlio_sampler.__iter__": ("e6f2068f7a",),
     "TorchDataset.__init__": ("a1a7549b1c",),
     "TorchDataset.worker_init": ("58ae28c4c0",),
+    "DaliIndexDataset.__init__": ("8c1078f811",),
     "FormatReader.__init__": ("9c3cdc530f",),
     "FormatReader.next": ("f262844c5a", "af70c8afb5"),
     "FormatReader.read_index": ("ef477ed05c", "b20069a3f7"),
@@ -77,7 +64,7 @@ def uris(module, args, files):
     return virtual.named(module, args.storage_type, files)
 
 
-def index_map(named, total=derived.sum_of):
+def index_map(named):
     """What replaces get_global_map_index(); named: absolute or uris."""
     def install(module, cls):
         @where_lazy(cls)
@@ -91,7 +78,7 @@ def index_map(named, total=derived.sum_of):
                 state = numpy.random.get_state()
                 advance(numpy.random, end - first)
             return (NumpySampleMap(named(module, self, file_list), first, end,
-                                   self.num_samples_per_file, state), total(first, end))
+                                   self.num_samples_per_file, state), derived.sum_of(first, end))
 
     return install
 
@@ -109,13 +96,7 @@ def file_map(kind):
 
 
 FAMILIES = (
-    # A few days: only DALI's samples end with the last one, the sampler's do not yet.
-    Family("argonne-lcf, August 2024", AUGUST_2024,
-           patches(index_map(absolute), file_map(ThreadSamples), loaders.past_end)),
-    # September 2024 to February 2025.
-    Family("argonne-lcf, winter 2024", WINTER_2024,
-           patches(index_map(absolute), file_map(ThreadSamples))),
-    # To November 2025, and the branch mlperf_storage_v2.0.
+    # From March to November 2025, and the branch mlperf_storage_v2.0.
     Family("argonne-lcf, v2.0", V2_0,
            patches(index_map(absolute), file_map(ThreadSamples))),
     # To June 2026: index maps have URIs.

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""loaders: the sampler's and DALI's lists of sample numbers, and the readers' map of open files."""
-import ast
-import functools
-import inspect
+"""loaders: the sampler's and DALI's lists of sample numbers, and the readers' map of files."""
 import math
-import sys
 
 from ..patching import replaces
 from ..sequences import FileList, Indices, OpenFiles
@@ -55,89 +51,6 @@ def patch_dali(indices, module, _tree):
     _patch_numpy(module)
 
 
-# ---- readers' dicts, and how the source of a class uses them -------------------------------------
-
-
-def _is_named(node, name):
-    """Whether a node is an attribute of this name, or the name as a text, as getattr() takes it."""
-    return name in (getattr(node, "attr", None), node.value if isinstance(node, ast.Constant) else None)
-
-
-def _compares(node, *operators):
-    """Whether it is `a OPERATOR b`."""
-    return isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], operators)
-
-
-def _is_none(node, operator):
-    """`map[file] is None`, or `is not`."""
-    return (_compares(node, operator) and isinstance(node.left, ast.Subscript)
-            and isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None)
-
-
-def _calls(node, *methods):
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods
-
-
-def plainly(node):
-    """What this node uses so that no dict need be one of Python's, nor in the order of its keys."""
-    if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Del):
-        return [node.value]
-    if isinstance(node, (ast.Assign, ast.AnnAssign)):
-        return getattr(node, "targets", None) or [node.target]
-    if _calls(node, "get", "clear", "update"):
-        return [node.func.value]
-    if _compares(node, ast.In, ast.NotIn):
-        return node.comparators
-    return []
-
-
-def _closed_or_absent(node):
-    """Of these uses, those for which a key that is None and none at all are alike."""
-    if _compares(node, ast.In, ast.NotIn) or _calls(node, "update"):
-        return []
-    if _calls(node, "get") and not all(isinstance(one, ast.Constant) and not one.value for one in node.args[1:]):
-        return []
-    if isinstance(node, ast.BoolOp):  # who asks for both
-        present, open_now = (ast.NotIn, ast.Is) if isinstance(node.op, ast.Or) else (ast.In, ast.IsNot)
-        both = [ast.dump(one.left) for one in node.values if _is_none(one, open_now)]
-        return [one.comparators[0] for one in node.values
-                if _compares(one, present) and any(ast.dump(one.left) in other for other in both)]
-    if isinstance(node, ast.FunctionDef) and node.name == "finalize":  # it closes what is there
-        return [one.comparators[0] for one in ast.walk(node) if _compares(one, ast.In, ast.NotIn)]
-    return plainly(node)
-
-
-def _catches(node):
-    """What this node does that tells a key that is not there by its KeyError."""
-    if getattr(node, "handlers", None):
-        return [one.value for line in node.body for one in ast.walk(line)
-                if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load)]
-    return []
-
-
-@functools.lru_cache(maxsize=None)
-def uses_only(cls, name, ways, not_ways=lambda node: []):
-    """Whether a class, and those it is made of, use an attribute in these ways only, by the sources of their
-    modules: a function beside a class may do what its methods do."""
-    for kind in cls.__mro__:
-        if kind.__module__.partition(".")[0] in ("builtins", "abc"):
-            continue
-        try:
-            nodes = list(ast.walk(ast.parse(inspect.getsource(sys.modules[kind.__module__]))))
-        except (KeyError, OSError, TypeError, SyntaxError):
-            return False
-        good, bad = ({id(one) for node in nodes for one in some(node)} for some in (ways, not_ways))
-        if any(_is_named(node, name) and id(node) not in good - bad for node in nodes):
-            return False
-    return True
-
-
-def _forgets_closed(cls):
-    """Whether a reader's class takes a file that is closed for one that it has never opened. One that asks
-    only `file in open_file_map` reads each file once: it needs DLIO's own dict."""
-    return uses_only(cls, "open_file_map", _closed_or_absent, _catches)
-
-
 def patch_reader(module, _tree):
     """Patch dlio_benchmark.reader.reader_handler."""
     cls = module.FormatReader
@@ -146,5 +59,5 @@ def patch_reader(module, _tree):
     @replaces(cls)
     def __init__(self, *args, **kwargs):
         original(self, *args, **kwargs)
-        if isinstance(self._file_list, FileList) and _forgets_closed(type(self)):
-            self.open_file_map = OpenFiles()
+        if isinstance(self._file_list, FileList) and self._file_list.listing.sorted:
+            self.open_file_map = OpenFiles(self._file_list)

@@ -9,11 +9,10 @@ takes, and the prefix. With `storage_type: direct_fs` the class lists a local fo
 import os
 
 from ..listing import Listing
-from ..patching import replaces
 from ..sequences import FileList
 from . import rank0
 from .bucket import is_known, is_plain, listed, variables
-from .tokens import ARGUMENT, Refusal, Token, answer_walks, check_order, folder_at_hand, names_of
+from .tokens import Refusal, check_order
 from .walk_node import CHUNK, include
 
 # Compared when DLIO imports the storage class; a class that is not known lists its bucket itself.
@@ -155,40 +154,13 @@ def files(storage, args, folder, server=None, chunks=False):
     return _of_bucket(storage, args, folder, server)
 
 
-def _walk(storage, benchmark, kind, node, use_pattern):
-    """The answer to the walk_node() of an initialize() that lists on every rank, or None."""
-    folder = os.path.join(benchmark.args.data_folder, kind)
-    subfolders = getattr(benchmark, "num_subfolders_" + ARGUMENT[kind])
-    if use_pattern or node != folder or subfolders != 0:
-        return None  # a bucket has no sub-folders for DLIO, which stops
-    found = files(storage, benchmark.args, folder)
-    return names_of(found) if found else None
-
-
-def _patch_uri(cls):
-    """get_uri() of a Token is one, too."""
-    original = cls.get_uri
-
-    @replaces(cls)
-    def get_uri(self, id):
-        uri = original(self, id)
-        return Token(uri, id.files) if type(id) is Token else uri
-
-
-def patch(module, tree):
-    """Patch dlio_benchmark.storage.obj_store_lib of a DLIO that lists on every rank."""
-    if is_known(tree, KNOWN):
-        _patch_uri(module.ObjStoreLibStorage)
-        answer_walks(module.ObjStoreLibStorage, _walk, folder_at_hand)
-
-
 def _offered(storage, folder, server, chunks):
     """What a rank opens of an offer; see rank0.Offer."""
     return files(storage, storage._args, folder, server, chunks)
 
 
-def patch_rank0(chunks, module, tree):
-    """The same of one whose rank 0 lists; chunks: see files()."""
+def patch(chunks, module, tree):
+    """Patch dlio_benchmark.storage.obj_store_lib; chunks: see files()."""
     def flat(storage, _benchmark, folder, _suffix):
         return repr(folder), _offered, folder, endpoint(storage), chunks
 
@@ -197,11 +169,3 @@ def patch_rank0(chunks, module, tree):
 
     if is_known(tree, KNOWN):
         rank0.answer_walks(module.ObjStoreLibStorage, flat, subfolders)
-
-
-def patch_aistore(module, _tree):
-    """Patch dlio_benchmark.storage.aistore_storage: it is said that AIStore is listed as ever."""
-    def walk(*_arguments):
-        raise Refusal("libshard has no listings of AIStore")
-
-    answer_walks(module.AIStoreStorage, walk, folder_at_hand)

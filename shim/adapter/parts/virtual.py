@@ -6,9 +6,9 @@ Which samples are a rank's is computed by DLIO's own functions: only the arrays 
 others. So versions that round differently need no closed forms of their own.
 """
 from ..patching import Proxy, lent, replaces
-from ..sequences import ByteCounts, Indices, SampleNumbers
-from . import derived, loaders
-from .benchmark import rely_on, served, where_lazy
+from ..sequences import Indices, SampleNumbers
+from . import derived
+from .benchmark import served, where_lazy
 
 KNOWN = {
     "VirtualIndexMap.__init__": ("b176ad76fe",),
@@ -20,17 +20,6 @@ KNOWN = {
     "VirtualIndexMap.items": ("0c6fe3a1c4",),
     "VirtualIndexMap.__repr__": ("bf6c29512a",),
 }
-
-# Readers that keep a dict of the files they have read. Others, which are not known, keep theirs.
-KNOWN_READERS = {
-    "reader/_local_fs_iterable_mixin.py": {
-        "_LocalFSIterableMixin._localfs_init": ("11754e2b6a",),
-        "_LocalFSIterableMixin._localfs_stream_next": ("9100715a3e",),
-        "_LocalFSIterableMixin._localfs_prefetch_all": ("0da534e86e",),
-        "_LocalFSIterableMixin._localfs_ensure_cached": ("d821503374",),
-    },
-}
-
 
 def named(module, storage_type, files):
     """The files as maps name them: those of a local disk by absolute paths."""
@@ -82,19 +71,3 @@ def file_map(kind):
                     derived.sum_of(first, end))
 
     return install
-
-
-def patch_readers(module, tree):
-    """Patch dlio_benchmark.reader._local_fs_iterable_mixin."""
-    if tree.differences(KNOWN_READERS):
-        return
-    rely_on(KNOWN_READERS)
-    cls = module._LocalFSIterableMixin
-    original = cls._localfs_init
-
-    @replaces(cls)
-    def _localfs_init(self):
-        original(self)
-        counts = ByteCounts.of(getattr(self.global_index_map, "_abs_paths", None))
-        if counts is not None and loaders.uses_only(type(self), "_local_cache", loaders.plainly):
-            self._local_cache = counts

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """walk_node: FileStorage.walk_node() answered from the listing of the node."""
 import os
-from functools import partial
 
 from ..listing import Listing
 from ..sequences import FileList
@@ -71,7 +70,7 @@ def _first_entry(path):
     return None
 
 
-def _walk(order, storage, benchmark, kind, node, use_pattern):
+def _walk(storage, benchmark, kind, node, use_pattern):
     """The answer to initialize()'s walk_node(), or None for the unmodified one."""
     args = benchmark.args
     folder = os.path.join(args.data_folder, kind)
@@ -79,7 +78,7 @@ def _walk(order, storage, benchmark, kind, node, use_pattern):
     if use_pattern:
         if node != os.path.join(args.data_folder, "%s/*/*.%s" % (kind, suffix)):
             return None
-        files = subfolders(storage, folder, suffix, order)
+        files = subfolders(storage, folder, suffix)
         answer = [Token(files[0], files)] if files else []
     else:
         if node != folder:
@@ -96,9 +95,9 @@ def _walk(order, storage, benchmark, kind, node, use_pattern):
     return answer
 
 
-def patch(module, _tree, order="basename"):
-    """Patch dlio_benchmark.storage.file_storage; order: what sub-folders' files are sorted by."""
-    answer_walks(module.FileStorage, partial(_walk, order), repr)
+def patch(module, _tree):
+    """Patch dlio_benchmark.storage.file_storage."""
+    answer_walks(module.FileStorage, _walk, repr)
 
 
 # ---- DLIOs whose rank 0 lists ------------------------------------------------------------------

@@ -288,7 +288,7 @@ def reader(at):
         own = list(args.train_global_index_map)
         for sample in random.Random(order).choices(own, k=3 * len(own)) if own else ():
             one.read_index(sample, 1)
-        return [calls, sorted(k for k, v in one.open_file_map.items() if v)]
+        return [calls, sorted((k, v is None) for k, v in one.open_file_map.items())]
 
     at.alike(run, *((files,) for files in at.pair(length)))
     if "index" not in told[0]:

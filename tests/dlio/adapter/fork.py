@@ -1,4 +1,4 @@
-"""A module of the shape of MLCommons' fork before rank 0 listed alone: an index map that computes
+"""A module of the shape of MLCommons' fork, but for who lists: an index map that computes
 a sample's file, a sampler, and an iterable dataset. It serves where the DLIO at hand is another."""
 import os
 
@@ -78,9 +78,8 @@ class ConfigArguments:
             np.random.seed(self.seed_of(epoch_number))
             np.random.shuffle(samples)
         found, total = {thread: [] for thread in range(threads)}, 0
-        own = self.my_rank * (len(file_list) // self.comm_size % len(file_list))
         for i, sample in enumerate(samples):
-            path = file_list[(own + i // self.num_samples_per_file) % len(file_list)]
+            path = file_list[i // self.num_samples_per_file % len(file_list)]
             if self.storage_type == StorageType.LOCAL_FS:
                 path = os.path.abspath(path)
             found[i // self.samples_per_thread % threads].append(

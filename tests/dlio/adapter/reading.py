@@ -1,4 +1,4 @@
-"""A reader, in a module of its own: the adapter looks at how the source of a reader's module uses its dicts."""
+"""A reader that tells what is asked of it."""
 
 
 def reader_class(module, calls, exact):

@@ -147,13 +147,15 @@ class TestUnpickling(unittest.TestCase):
         state = random.get_state()
         numbers = sequences.Indices(3, 9)
         shuffled = sequences.Indices(3, 8, order)
+        closed = sequences.OpenFiles(files)
+        closed[files[3]] = None
         cases = (names, files, files[2:9:3], order, numbers, shuffled,
                  sequences.SampleMap(files, 2, 8, 3),
                  sequences.NumpySampleMap(files, 2, 8, 3),
                  sequences.NumpySampleMap(files, 2, 8, 3, state),
                  sequences.ThreadSamples(files, numbers, 1, 2, 2, 3, 0),
                  sequences.ThreadSamplesByPosition(files, shuffled, 1, 2, 2, 3, 0),
-                 sequences.OpenFiles(a=1))
+                 closed)
         show = ("lambda x: repr(x.count if hasattr(x, 'file') and hasattr(x, 'digest') else"
                 " x.indices.tolist() if hasattr(x, 'indices') else"
                 " list(x.items()) if hasattr(x, 'items') else list(x))")

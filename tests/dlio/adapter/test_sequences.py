@@ -1,4 +1,4 @@
-"""FileList against list, and OpenFiles against dict."""
+"""FileList against list."""
 import bisect
 import concurrent.futures
 import copy
@@ -203,9 +203,8 @@ class TestFileList(Case):
         real, lazy = pair()
         real[:], lazy[:] = reversed(real), reversed(lazy)
         self.same(list(lazy), real)
-        for make in (lambda: sequences.Indices(3, 90), lambda: sequences.NumpyIndices(3, 90)):
-            self.same(walk(make(), False, lambda x, v: x.remove(v)),
-                      walk(list(make()), False, lambda x, v: x.remove(v)))
+        self.same(walk(sequences.Indices(3, 90), False, lambda x, v: x.remove(v)),
+                  walk(list(sequences.Indices(3, 90)), False, lambda x, v: x.remove(v)))
 
     def test_iterators(self):
         """As a list's: shared by threads, copied, pickled, of a known length, ended for good."""
@@ -350,7 +349,7 @@ class TestFileList(Case):
         """Code that makes a list, or a dict, of the type it was given."""
         grown = pair()[1]
         grown.append("more")
-        for files in sequences.Indices(3, 9), sequences.NumpyIndices(3, 9), grown:
+        for files in sequences.Indices(3, 9), grown:
             for made in type(files)(x for x in files), type(files)(files), type(files)():
                 self.same((type(made), made), (list, list(files) if made else []))
         samples = sequences.SampleMap(range(5), 2, 9, 2)
@@ -416,7 +415,7 @@ class TestElements(Case):
                     files[i]  # pylint: disable=pointless-statement
 
     def test_positions(self):
-        """Where a path lies that has just been made: in the list that made it, and in others."""
+        """Where a path lies: in the list that made it, and in others."""
         counted = sequences.FileList(numbered.Numbered("%05d", (None,), 99), "/d/")
         for files, other in (pair()[1], counted), (counted, pair()[1]):
             shuffled = files[::-3]
@@ -425,7 +424,7 @@ class TestElements(Case):
                 for i in range(len(part)):
                     path = part[i]
                     equal = path[:2] + path[2:]
-                    at = part._where(path)
+                    at = part.where(path)
                     self.assertEqual(part.prefix + files.listing.name(at), path)
                     self.assertEqual([one.where(path) for one in (part, files, other)], [at, at, -1])
                     self.assertEqual([one.where(equal) for one in (part, files, other)], [at, at, -1])

@@ -1,7 +1,5 @@
 """VirtualIndexMap and what goes with it, of the DLIO at hand or of fork.py."""
 import pickle
-import sys
-import threading
 import types
 import warnings
 
@@ -9,7 +7,7 @@ from _libshard.parts import derived, iterable, virtual
 
 from . import test_maps
 from .case import Case, at, cases, config, np, outcome, pair, sequences, shuffle_both, state
-from .plain import MANY, again, exact, replaced
+from .plain import again, exact
 
 FORK = hasattr(config, "VirtualIndexMap")
 
@@ -20,7 +18,7 @@ else:
 
     TESTED = module.ConfigArguments
     virtual.index_map(module, TESTED)
-    virtual.file_map(sequences.ThreadSamplesFromOwnFile)(module, TESTED)
+    virtual.file_map(sequences.ThreadSamplesFromStart)(module, TESTED)
     iterable.patch(module, None)
     module.np = derived.shuffling(module.np)
 
@@ -85,7 +83,7 @@ class TestVirtual(Case):
                 continue
             found = test_maps.by_thread(TESTED.build_sample_map_iter(args, lazy, total, epoch))
             for samples in found.values():
-                self.assertIs(type(samples), sequences.ThreadSamplesFromOwnFile)
+                self.assertIs(type(samples), sequences.ThreadSamplesFromStart)
                 self.assertEqual(exact(again(samples)), exact(samples))
         self.assertEqual(raised > 0, not FORK)
 
@@ -176,143 +174,3 @@ class TestSampleNumbers(Case):
             self.same([list(lazy), list(again(lazy))], [list(real)] * 2)
         finally:
             np.random.set_bit_generator(own)
-
-
-class TestByteCounts(Case):
-    """What readers remember of files, against a dict."""
-
-    def test_as_dict(self):
-        for few in (3, 1024):
-            for odd in False, True:
-                with replaced(sequences.ByteCounts, "FEW", few):
-                    self.as_dict(odd)
-
-    def as_dict(self, odd):
-        real, lazy = pair(size=40)
-        theirs, ours = {}, sequences.ByteCounts.of(lazy)
-        paths, counts = list(real), [0, 7, (1 << 32) - 1]
-        if odd:
-            paths += ["/elsewhere", real[0] + "x", "f"]
-            counts += [1 << 32, 1 << 64, 1 << 70, -1, None, True, 2.0]
-        for _ in range(1500):
-            at, count = self.random.randrange(len(paths)), self.random.choice(counts)
-            path = lazy[at] if at < len(lazy) else paths[at]
-            self.assertEqual([path in ours, ours.get(path), ours.get(path, 0)],
-                             [path in theirs, theirs.get(path), theirs.get(path, 0)])
-            if self.random.random() < .2:
-                self.same(outcome(ours.pop, path, "none"), outcome(theirs.pop, path, "none"), path)
-            elif self.random.random() < .3:
-                ours.update({path: count})
-                theirs.update({path: count})
-            else:
-                ours[path] = theirs[path] = count
-            for path in self.random.choices(paths, k=3):
-                self.assertEqual(path in ours, path in theirs)
-                self.assertEqual(ours.get(path, 0), theirs.get(path, 0))
-            self.assertEqual(len(ours), len(theirs))
-        self.assertEqual(dict(ours), theirs)
-        for wrong in (), ("f", 1, 2), ([],), ([], 0):
-            self.same(*[outcome(one.get, *wrong)[0][0] for one in (ours, theirs)], wrong)
-        for wrong in (), ("f",), ("f", 1, 2), ([], 0):
-            self.same(*[outcome(one.__setitem__, *wrong)[0][0] for one in (ours, theirs)], wrong)
-        with self.assertRaisesRegex(KeyError, "nowhere"):
-            ours["nowhere"]  # pylint: disable=pointless-statement
-
-    def test_in_no_order(self):
-        """Paths are kept as positions, but for a few, and are put there many at a time."""
-        real, lazy = pair(MANY)
-        order, merges = list(range(MANY)), []
-        self.random.shuffle(order)
-        merge = sequences.ByteCounts._merge
-        with replaced(sequences.ByteCounts, "FEW", 100), replaced(
-                sequences.ByteCounts, "_merge", lambda self: (merges.append(len(self._parts.waiting)), merge(self))):
-            counts = sequences.ByteCounts.of(lazy)
-            for i in order:
-                counts[lazy[i]] = i
-                self.assertLessEqual(len(counts._parts.waiting), 100)
-            self.assertEqual(merges, [101] * (MANY // 101))
-        self.assertEqual(dict(counts), {path: i for i, path in enumerate(real)})
-        counts.clear()
-        self.same([len(counts), list(counts), real[0] in counts], [0, [], False])
-
-    def test_by_threads(self):
-        """Threads that set at once lose nothing, nor does a file read by one seem unread to it."""
-        real, lazy = pair(MANY)
-        counts, order, wrong = sequences.ByteCounts.of(lazy), list(range(MANY)), []
-        self.random.shuffle(order)
-
-        def read(part):
-            for i in part:
-                path = lazy[i]
-                counts[path] = i
-                if counts.get(path) != i:
-                    wrong.append(path)
-
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            with replaced(sequences.ByteCounts, "FEW", 20):
-                threads = [threading.Thread(target=read, args=(order[k::4],)) for k in range(4)]
-                for one in threads:
-                    one.start()
-                for one in threads:
-                    one.join()
-        finally:
-            sys.setswitchinterval(interval)
-        self.same([wrong, dict(counts)], [[], {path: i for i, path in enumerate(real)}])
-
-    def test_merged_meanwhile(self):
-        """What waits is put to the others, by another thread, just when it is asked for."""
-        _, lazy = pair(size=40)
-        counts = sequences.ByteCounts.of(lazy)
-
-        class Path(str):
-            """Its hash takes long."""
-
-            __eq__ = str.__eq__
-
-            def __hash__(self):
-                counts._merge()
-                return str.__hash__(self)
-
-        counts[lazy[5]] = 7
-        self.assertEqual(counts._get(Path(lazy[5])), 7)
-
-    def test_not_for_all(self):
-        """Where a position takes a search through all, and of a list of another kind."""
-        real, lazy = pair(size=40)
-        self.assertIsNone(sequences.ByteCounts.of(real))
-        with replaced(lazy.listing, "sorted", False):
-            self.assertIsNone(sequences.ByteCounts.of(lazy))
-
-    def test_readers(self):
-        """A reader of the fork's reads a file once, whatever it remembers it in."""
-        if not FORK:
-            return
-        import os
-
-        from dlio_benchmark.reader import _local_fs_iterable_mixin as mixin
-
-        init = mixin._LocalFSIterableMixin._localfs_init
-        if not getattr(init, "__module__", "").startswith("_libshard"):
-            self.skipTest("its readers are not known")
-
-        class Own(mixin._LocalFSIterableMixin):
-            """Of a module that does with such a cache what it likes: below."""
-
-        made = []
-        for files in pair(size=40):
-            own, reader = Own(), mixin._LocalFSIterableMixin()
-            for one in own, reader:
-                one._args = types.SimpleNamespace(storage_options={})
-                one.global_index_map = types.SimpleNamespace(_abs_paths=files)
-                one._localfs_init()
-            self.assertIs(type(own._local_cache), dict)
-            reads = []
-            reader._read_local_bytes = lambda path, reads=reads: (
-                reads.append(path), os.stat(path).st_size)[1]
-            for path in self.random.__class__(3).choices(list(files), k=100):
-                reader._localfs_ensure_cached(path)
-            made.append((reads, dict(reader._local_cache)))
-        self.assertIs(type(reader._local_cache), sequences.ByteCounts)
-        self.same(made[1], made[0])
