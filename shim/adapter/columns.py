@@ -26,10 +26,6 @@ PATH, NUMBER, SCALAR = range(3)                                 # enum kind
 SCALARS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "intc", "uintc", "longlong",
            "ulonglong", "intp", "uintp")  # numpy's types of numbers
 
-# The name that Python prints where C wants a list: `a + files`, for example.
-REMEDY = " of libshard (SHARD_ADAPTER=off keeps real ones)"
-
-
 class Unfit(Exception):
     """Something that has no compressed form; the text says why."""
 
@@ -43,8 +39,6 @@ loops = Loops()
 
 class Paths(Quick):
     """Paths as a list: a prefix, and the names of a listing."""
-
-    __radd__ = lambda self, other: NotImplemented  # `other + self` is a TypeError, `other += self` extends
 
     def __init__(self, listing, prefix):
         self.listing, self.prefix = listing, prefix
@@ -214,8 +208,6 @@ def _columns(numbers, kinds, keyed, bare):
 class Rows(ListLike):
     """A list of rows. (C: __getitem__(), but for _part(); __len__())"""
 
-    __radd__ = Paths.__radd__
-
     def __init__(self, columns, paths):
         self._columns, self._paths = columns, paths
         self._length = columns.rows
@@ -287,10 +279,7 @@ class SampleTable(DictLike):
 
 def _quickened():
     """Give all classes their methods of C; whether this interpreter can have them."""
-    quick = all([native().quicken(cls) for cls in (Paths, Rows, SampleTable, Loops)])
-    for kind, like in (Paths, "list"), (Rows, "list"), (SampleTable, "dict"):
-        kind.__name__ = like + REMEDY
-    return quick
+    return all([native().quicken(cls) for cls in (Paths, Rows, SampleTable, Loops)])
 
 
 AVAILABLE = _quickened()

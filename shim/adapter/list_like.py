@@ -10,11 +10,9 @@ heapq is of that kind, and marshal, whose error is a ValueError: they want list(
 import _thread
 import collections.abc
 import json
-import opcode
 import os
 import struct
 import sys
-import types
 
 from .native import WARN, native, say_once
 from .patching import Proxy, replaces
@@ -107,39 +105,8 @@ class Following:
 native().quicken(Following)
 
 
-# The instructions of `a + b` and `a += b`: before Python 3.11 each has its own, then the argument tells.
-_ADDS = {(opcode.opmap.get("BINARY_ADD"), None): False, (opcode.opmap.get("INPLACE_ADD"), None): True,
-         (opcode.opmap.get("BINARY_OP"), 0): False, (opcode.opmap.get("BINARY_OP"), 13): True}
-
-
-# What a function's names have if it adds by the functions of others.
-_SUMS, _EXTENDS = {"sum", "add", "concat", "accumulate"}, {"iadd", "iconcat"}
-
-
-def _names(frame):
-    """The names that a function uses, and those of C's functions that its variables stand for."""
-    code = frame.f_code
-    names = set(code.co_names)
-    for scope in frame.f_globals, frame.f_locals:
-        values = map(scope.get, (*code.co_names, *code.co_varnames, *code.co_freevars))
-        names.update(value.__name__ for value in values if type(value) is types.BuiltinFunctionType)
-    return names
-
-
-def _is_sum():
-    """Whether who adds a list of ours to another wants a new list: by `a + b`, not by `a += b`, or, as
-    far as its names tell, by a function such as sum()."""
-    try:
-        frame = sys._getframe(2)
-    except ValueError:  # a thread of C code
-        return False
-    code, at = frame.f_code, frame.f_lasti
-    name, argument = code.co_code[at], code.co_code[at + 1]
-    extends = _ADDS.get((name, None), _ADDS.get((name, argument)))
-    if extends is not None:
-        return not extends
-    names = _names(frame)
-    return not _SUMS.isdisjoint(names) and _EXTENDS.isdisjoint(names)
+# The name that Python prints where C wants a list: `a + files`, for example. `a += files` extends `a`.
+REMEDY = " of libshard (SHARD_ADAPTER=off keeps real ones)"
 
 
 def _changing(name):
@@ -186,6 +153,9 @@ class ListLike(collections.abc.Sequence):
     __new__ = _like_given(list)
     __hash__ = None
 
+    def __init_subclass__(cls):
+        cls.__name__ = "list" + REMEDY
+
     def __eq__(self, other):
         if self is other:
             return True
@@ -196,12 +166,6 @@ class ListLike(collections.abc.Sequence):
     def __ne__(self, other):
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
-
-    def __radd__(self, other):
-        # Python asks for this for `other += self`, too, before it extends `other`.
-        if not isinstance(other, list) or not _is_sum():
-            return NotImplemented
-        return list(other) + list(self)
 
     def __iter__(self):
         return Following(self, 0, 1)
@@ -235,6 +199,9 @@ class DictLike(collections.abc.Mapping):
     __class__ = property(lambda self: dict)
     __new__ = _like_given(dict)
     __hash__ = None
+
+    def __init_subclass__(cls):
+        cls.__name__ = "dict" + REMEDY
 
     def __or__(self, other):
         return {**self, **other} if isinstance(other, dict) else NotImplemented
@@ -273,8 +240,6 @@ def _standing(like):
            "__hash__", "__reduce__", "__reduce_ex__", "__getstate__"}
     methods = {name: delegate(name) for name in dir(like) if name not in own}
     methods["__reduce_ex__"] = lambda self, protocol: (like, (self.held,))
-    if hasattr(like, "__add__"):
-        methods["__radd__"] = ListLike.__radd__
     return methods
 
 

@@ -245,7 +245,7 @@ class Native:
     def quicken(self, cls):
         """Give a class its methods of C (quicken.c); whether this interpreter can have them."""
         threads_alone = "t" in sys.abiflags  # there is no lock
-        return not threads_alone and bool(self._c.shard_adapter_quicken(id(cls), cls.__name__.encode()))
+        return not threads_alone and bool(self._c.shard_adapter_quicken(id(cls), cls.__qualname__.encode()))
 
     def find(self, handle, name):
         """Position of `name`, -1 if it is not there."""

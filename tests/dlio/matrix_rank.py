@@ -27,7 +27,7 @@ def run(case, rank, out):
         made = {"result": "ok", "steps": steps or {}}
         if steps is not None:
             made["list"] = [len(args.file_list_train), len(args.file_list_eval)]
-            made["list_type"] = type(args.file_list_train).__name__
+            made["list_type"] = type(args.file_list_train).__qualname__
             made["samples"] = [args.total_samples_train, args.total_samples_eval]
         out.update(made)
     except (Exception, SystemExit) as error:  # pylint: disable=broad-except

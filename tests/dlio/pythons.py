@@ -111,17 +111,14 @@ if sys.version_info[:2] != (3, 12):  # there is no ctypes in them
 sequences.FileList.__getitem__, sequences.FileList._recipe = sequences.FileList._element, ()
 check()
 
-import fnmatch, genericpath, glob, os, posixpath
+import builtins, fnmatch, glob, importlib, math
 from _libshard import genuine
 
-# What glob() and os.path call is this interpreter's own, and recognised as that.
-owners = {one.__name__: one for one in (fnmatch, genericpath, glob, os, posixpath)}
-called = genuine._called(owners)
-assert {"scandir", "iglob", "filter"} <= called, called
-for owner in owners.values():
-    for name in called & vars(owner).keys() - genuine.HARMLESS - {"path"}:
-        value = getattr(owner, name)
-        assert genuine.is_genuine(value, owner, name), (owner, name)
+# What DLIO lists with is this interpreter's own, and recognised as that.
+for module, names in {**genuine.RELIED, "builtins": " ".join(genuine.BUILTINS)}.items():
+    owner = None if module.startswith("numpy") else importlib.import_module(module)
+    for name in names.split() if owner else ():
+        assert not hasattr(owner, name) or genuine.is_genuine(getattr(owner, name), owner, name), (owner, name)
 print("good")
 '''
 

@@ -56,7 +56,7 @@ def read(data, storage, part, parts, out):
         body = client.get_object(Bucket=path.split("/")[2], Key=key)["Body"].read()
         got.append([path, hashlib.sha256(body).hexdigest()])
     with open(out, "w", encoding="utf-8") as stream:
-        json.dump([type(files).__name__, got], stream)
+        json.dump([type(files).__qualname__, got], stream)
 
 
 def read_by_workers(files, storage, rank, ranks, out):
@@ -94,7 +94,7 @@ def initialize(run, plan, module):
     try:
         benchmark.initialize()
         result.update(train=list(args.file_list_train), valid=list(args.file_list_eval),
-                      type=type(args.file_list_train).__name__, counts=[args.num_files_train, args.num_files_eval])
+                      type=type(args.file_list_train).__qualname__, counts=[args.num_files_train, args.num_files_eval])
         if run["workers"]:
             result["read"] = read_by_workers(args.file_list_train, args.storage_options, args.my_rank,
                                              args.comm_size, os.path.join(plan["out"], run["name"]))

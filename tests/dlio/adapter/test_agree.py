@@ -99,7 +99,7 @@ def one_rank(comm, roots, bare, broken, more):
         if glob.glob(roots[comm.rank] + "/valid/a"):
             one.num_subfolders_train = one.num_subfolders_eval = 1
         one.initialize()
-        kinds = [type(files).__name__ for files in (one.args.train, one.args.valid)]
+        kinds = [type(files).__qualname__ for files in (one.args.train, one.args.valid)]
     return kinds, said[0]
 
 
@@ -247,7 +247,7 @@ class TestAgree(Case):
                     made = Benchmark(comm, roots[comm.rank], {})
                     made.num_subfolders_train = made.num_subfolders_eval = 1
                     made.initialize()
-                return [type(files).__name__ for files in (made.args.train, made.args.valid)], said[0]
+                return [type(files).__qualname__ for files in (made.args.train, made.args.valid)], said[0]
 
             with self.subTest(slow=slow), tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as again:
                 found = ranks.run(3, late, one, roots, first)

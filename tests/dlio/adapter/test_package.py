@@ -161,7 +161,7 @@ class TestUnpickling(unittest.TestCase):
                 " list(x.items()) if hasattr(x, 'items') else list(x))")
         code = ("import pickle, sys\n"
                 "value = pickle.load(sys.stdin.buffer)\n"
-                "print(type(value).__module__, type(value).__name__, (%s)(value),\n"
+                "print(type(value).__module__, type(value).__qualname__, (%s)(value),\n"
                 "      'dlio_benchmark' in sys.modules)" % show)
         for value in cases:
             with self.subTest(repr(value)):
@@ -169,7 +169,7 @@ class TestUnpickling(unittest.TestCase):
                 kind = type(value)
                 expected = eval(show)(value)  # pylint: disable=eval-used
                 self.assertEqual(said, "%s %s %s False\n" % (
-                    kind.__module__, kind.__name__, expected))
+                    kind.__module__, kind.__qualname__, expected))
                 self.assertEqual(warned, "")
                 self.assertTrue(kind.__module__.startswith("_libshard."))
 

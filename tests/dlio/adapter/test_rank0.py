@@ -82,14 +82,14 @@ def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), 
             stack.enter_context(replaced(listing.Listing, "of_dataset", fail))
         one = module.Benchmark(args, module.Storage(), comm, **given)
         found = [one.initialize(), paths(args.file_list_train), paths(args.file_list_eval)]
-        kinds = {type(args.file_list_train).__name__}
+        kinds = {type(args.file_list_train).__qualname__}
         if meddle:
             meddle(comm, args)
         for epoch in range(1, epochs + 1):
             args._reshard_files(epoch)
             found += [paths(args.file_list_train), paths(args.file_list_eval), state(),
                       args.num_files_train, args.num_files_eval]
-            kinds.add(type(args.file_list_train).__name__)
+            kinds.add(type(args.file_list_train).__qualname__)
             again = pickle.loads(pickle.dumps(args.file_list_train))
             found.append(list(again) == list(args.file_list_train))
         found.append(one.comm is comm)

@@ -9,6 +9,7 @@ import io
 import os
 import random
 import re
+import sys
 import tokenize
 import types
 import unittest
@@ -228,15 +229,12 @@ class TestWhatRuns(unittest.TestCase):
         self.assertRegex(said[1][1], "ConfigArguments.reconfigure is not the function that ")
 
     def test_every_name(self):
-        """Functions of Python and numpy that DLIO lists with; not all versions sort by numpy."""
-        sorts = is_used("argsort")
+        """Functions of Python and numpy that DLIO lists with."""
         for owner, name in ((os, "listdir"), (glob, "glob"), (builtins, "sorted"), (builtins, "len"),
                             (os, "scandir"), (glob, "iglob"), (fnmatch, "filter"), (os, "lstat"),
                             (builtins, "range"), (os.path, "join"), (os.path, "abspath"),
                             (numpy, "argsort"), (numpy.random, "shuffle"), (numpy.random, "seed"),
                             (numpy, "arange"), (config.math, "ceil")):
-            if name == "argsort" and not sorts:
-                continue
             own = getattr(owner, name)
             for other_one in (wrapped(own) if not isinstance(own, type) else type(name, (), {}),
                               functools.partial(own)):
@@ -253,8 +251,6 @@ class TestWhatRuns(unittest.TestCase):
                                        (glob, "os", types.SimpleNamespace(**vars(os))),
                                        (glob, "os", types.ModuleType("os")),
                                        (glob, "fnmatch", types.ModuleType("other"))):
-            if name == "argsort" and not sorts:
-                continue
             with replaced(owner, name, other_one):
                 self.assertIn(name, self.changes() or "", name)
         self.assertIsNone(self.changes())
@@ -327,14 +323,30 @@ class TestWhatRuns(unittest.TestCase):
                 self.assertIsNone(self.changes(), name)
 
     def test_genuine(self):
-        """All of them, by themselves."""
-        for owner, names in ((os, ("listdir", "scandir", "walk", "makedirs")), (builtins, dir(builtins)),
-                             (numpy.random, ("seed", "shuffle", "permutation", "get_state")),
-                             (random, ("shuffle", "random", "sample"))):
-            self.assertFalse(genuine.is_genuine(random.Random(3).shuffle, random, "shuffle"))
-            for name in names:
-                if callable(getattr(owner, name)) and not isinstance(getattr(owner, name), type) \
-                        and name not in ("quit", "exit", "copyright", "credits", "license", "help",
-                                         "open"):
-                    self.assertTrue(genuine.is_genuine(getattr(owner, name), owner, name), name)
+        """All that is relied upon, by itself; and what is another object's."""
+        for module, names in genuine.RELIED.items():
+            owner, there = importlib.import_module(module), 0
+            for name in names.split():
+                if hasattr(owner, name):
+                    self.assertTrue(genuine.is_genuine(getattr(owner, name), owner, name), (module, name))
+                    there += 1
+            self.assertGreater(there, 2)
+        for name in genuine.BUILTINS:
+            self.assertTrue(genuine.is_genuine(getattr(builtins, name), builtins, name), name)
+        for one in numpy.random.RandomState(3), numpy.random.default_rng(3):
+            self.assertFalse(genuine.is_genuine(one.shuffle, numpy.random, "shuffle"))
 
+    def test_all_that_is_used(self):
+        """Each name of os, glob, math and numpy that DLIO's functions use is relied upon, or known not to matter."""
+        harmless = {"close", "getenv", "environ", "getpid", "makedirs", "name", "open", "replace", "remove", "input", "info",
+                    "format", "indices", "size", "split", "uint8", "random", "sum", "Exception", "issubclass", "print", "Generator",
+                    "iter", "get", "copy", "index", "core", "add", "average"}
+        used = set()
+        for file, functions in dlio.family.known.items():
+            module = dlio_main if file == "main.py" else sys.modules.get(recognise.module_of(file))
+            for function in functions if module else ():
+                code = dlio.tree.runs(module, file, function).__code__
+                used |= {name for one in (code, *genuine.inside(code)) for name in one.co_names}
+        for module in "os", "posixpath", "glob", "math", "numpy", "numpy.random":
+            own = vars(importlib.import_module(module)).keys()
+            self.assertEqual(used & own - set(genuine.RELIED[module].split()) - harmless, set(), module)

@@ -116,16 +116,28 @@ class TestFileList(Case):
             self.assertTrue(real == lazy and lazy == real and lazy == lazy.copy())
             self.assertFalse(real != lazy or lazy != real)
             for name, function in {
-                    "add": lambda x: x + ["x"], "radd": lambda x: ["x"] + x,
+                    "add": lambda x: x + ["x"],
                     "add self": lambda x: x + x, "add tuple": lambda x: x + ("x",),
                     "iadd": lambda x: (lambda y: y.__iadd__(x))(["q"]), "extended": extended,
                     "operator": lambda x: (lambda y: (operator.iadd(y, x), y))(["q"]),
-                    "sum": lambda x: sum([x, ["y"], x], []), "add by it": lambda x: operator.add(["q"], x),
                     "mul": lambda x: x * 2,
                     "eq tuple": lambda x: x == tuple(x), "eq None": lambda x: x == None,  # noqa
                     "ne longer": lambda x: x != list(x) + ["x"], "lt": lambda x: x < ["/z"],
                     "ge": lambda x: x >= ["/z"]}.items():
                 self.equal(name, function, real, lazy)
+
+    def test_added_to_another(self):
+        """`a += files` extends a list; `a + files` is an error that names the remedy, for a list that has changed, too."""
+        real, lazy = pair()
+        grown = lazy[:]
+        grown.append("more")
+        for files in lazy, grown:
+            for add in (lambda x: ["x"] + x, lambda x: sum([x, ["y"]], []), lambda x: operator.add(["q"], x)):
+                with self.assertRaisesRegex(TypeError, "SHARD_ADAPTER=off keeps real ones"):
+                    add(files)
+            other = ["q"]
+            other += files
+            self.same(other, ["q", *files])
 
     def test_many(self):
         """More names than one call to the listing gives."""
@@ -175,8 +187,8 @@ class TestFileList(Case):
             self.same(list(held[0]), real)
             self.same([list(view), type(view)], [known, sequences.FileList])
             for name, function in {
-                    "len": len, "bool": bool, "repr": repr, "sum": lambda x: sum([x, []], []),
-                    "add": lambda x: x + ["x"], "radd": lambda x: ["x"] + x, "add self": lambda x: x + x,
+                    "len": len, "bool": bool, "repr": repr,
+                    "add": lambda x: x + ["x"], "add self": lambda x: x + x,
                     "json": json.dumps, "index": lambda x: x.index(x[0]), "slice": lambda x: x[1:5],
                     "again": lambda x: (type(again(x)), again(x)), "copy": copy.copy, "eq": lambda x: x == real,
                     "deep": copy.deepcopy, "isinstance": lambda x: isinstance(x, list),
