@@ -1,51 +1,43 @@
 # SPDX-License-Identifier: MIT
-"""agree: where every rank lists the dataset, the ranks compare what they have.
+"""agree: how the ranks of a benchmark learn whether all of them run under this libshard, and where each lists
+for itself, whether all have the same list.
 
-Each host has a listing of its own. If the directory changes while a job starts, hosts hold different
-ones: each rank then takes its part of another list, so that some files are read twice and others
-never. Here rank 0 hears of each rank how many files it has, and the digest of their names. If two
-ranks differ, all of them fail, with the remedy.
+join() is asked once in an initialize(), where all ranks have just met in a barrier: rank 0 calls, each rank
+answers, and rank 0 gives its verdict. These are messages from one rank to another, for a rank without libshard
+takes part in nothing. Only where the verdict is yes, ranks make collective calls of libshard's own: each comes by.
 
-The ranks meet where initialize() has asked for valid, the second folder, and once more where it hands
-over what it has, if that is of sub-folders: each rank comes there, whatever it finds. Messages go from
-one rank to another, for a rank without libshard takes part in nothing: one that does not say that it is
-HERE is left out. It may only be late: so rank 0 tells every rank what has come of it, and a rank that does
-not wait for rank 0 any more says that it is GONE.
+Each host has a listing of its own. If the directory changes while a job starts, hosts hold different ones: each
+rank then takes its part of another list, so that some files are read twice and others never. So ranks compare how
+many files they have, and the digest of their names, where initialize() has asked for valid, the second folder, and
+once more where it hands over what it has, if that is of sub-folders. If two differ, all fail, with the remedy.
 
-A process may run one benchmark after another, and one that fails leaves messages behind. So rank 0
-gives each a number, CALL, which all messages of that benchmark have.
+A process may run one benchmark after another, and one that fails leaves messages behind: each call has a number,
+which answer and verdict repeat.
 """
 import hashlib
-import math
 import os
 import time
 
 from .. import SOURCES
 from ..native import WARN, native, speaks
 
-HERE, CALL, REPORT = 22875, 22876, 22877  # tags
-GONE = -1        # in place of a number
-PATIENCE = 30.0  # seconds to wait for a rank to be there; all ranks have just met in a barrier
+ANSWER, CALL, VERDICT = 22875, 22876, 22877  # tags
+PATIENCE = 30.0  # seconds that rank 0 waits for an answer; all ranks have just met in a barrier
 NAP = 0.0001     # seconds between two looks for a message, at first
+ALIKE = "SHARD_SHUFFLE", "SHARD_VIEW"  # variables by which ranks do other things
 
-_here = {}     # rank -> whether it runs under this libshard
 _sent = []     # messages on their way
+_number = 0    # on rank 0: of its last call
+_joined = False
 _ranks = None  # of the benchmark at hand
-_number = 0    # on rank 0: of that benchmark; else the last that rank 0 has told
 
 
-def this_libshard():
-    """(version, digest of this package)."""
+def settings():
+    """What must be the same in all ranks, for join()."""
     digest = hashlib.sha256()
     for file in sorted(SOURCES):
         digest.update(b"%s\0%s\0" % (file.encode(), SOURCES[file].encode()))
-    return native().version(), digest.hexdigest()[:16]
-
-
-def _is_done(message):
-    """mpi4py tells (whether, what came)."""
-    done = message.test()
-    return done[0] if isinstance(done, tuple) else done
+    return native().version(), digest.hexdigest()[:16], [os.environ.get(name) for name in ALIKE]
 
 
 def comes(comm, source, tag, deadline, stop=lambda: False):
@@ -59,17 +51,82 @@ def comes(comm, source, tag, deadline, stop=lambda: False):
     return True
 
 
-def unlike(comm, tag, mine, patience):
-    """On rank 0, where all ranks send what they have by a tag: the first that does not come, or sends something
-    else than `mine`, in words; None."""
-    deadline, why = time.monotonic() + patience, None
+def _is_done(message):
+    """mpi4py tells (whether, what came)."""
+    done = message.test()
+    return done[0] if isinstance(done, tuple) else done
+
+
+def _send(comm, what, rank, tag):
+    _sent[:] = [one for one in _sent if not _is_done(one)]
+    _sent.append(comm.isend(what, dest=rank, tag=tag))
+
+
+def _call(comm, mine):
+    """On rank 0: its verdict."""
+    global _number
+    _number += 1
     for rank in range(1, comm.size):
-        if not comes(comm, rank, tag, deadline):
-            why = ("rank %d does not run under libshard; give LD_PRELOAD to all ranks (mpirun -x "
-                   "LD_PRELOAD)" % rank)
-        elif comm.recv(source=rank, tag=tag) != mine:
+        _send(comm, _number, rank, CALL)
+    answers, deadline = {}, time.monotonic() + PATIENCE
+    for rank in range(1, comm.size):
+        while rank not in answers and comes(comm, rank, ANSWER, deadline):
+            number, theirs = comm.recv(source=rank, tag=ANSWER)
+            if number == _number:
+                answers[rank] = theirs
+    why = "rank 0 cannot take part" if mine is None else None
+    for rank in range(1, comm.size):
+        if rank not in answers:
+            why = ("rank %d does not run under libshard; give LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)"
+                   % rank)
+        elif answers[rank] != mine:
             why = why or "rank %d has other settings, or another version of libshard" % rank
+    for rank in answers:
+        _send(comm, (_number, why), rank, VERDICT)
     return why
+
+
+def _answer(comm, mine):
+    """On another rank: rank 0's verdict."""
+    deadline = time.monotonic() + 2 * PATIENCE
+    while comes(comm, 0, CALL, deadline):
+        number = comm.recv(source=0, tag=CALL)
+        _send(comm, (number, mine), 0, ANSWER)
+        while comes(comm, 0, VERDICT, deadline, lambda: comm.iprobe(source=0, tag=CALL)):
+            told, why = comm.recv(source=0, tag=VERDICT)
+            if told == number:
+                return why
+    raise TimeoutError("libshard: rank 0 does not answer rank %d; give LD_PRELOAD to all ranks (mpirun -x "
+                       "LD_PRELOAD), or to none" % comm.rank)
+
+
+def join(comm, mine):
+    """Why this is no benchmark of ranks that all have libshard and the same `mine`, in words; None: it is one.
+
+    mine: settings(), and more; None: this rank cannot take part. TimeoutError, if rank 0 does not answer: it
+    may count on this rank later, so this one cannot go on without it.
+    """
+    global _joined
+    if comm.size == 1:
+        why = None if mine is not None else "it cannot"
+    else:
+        why = (_answer if comm.rank else _call)(comm, mine)
+    _joined = why is None
+    return why
+
+
+def begin():
+    """An initialize() begins."""
+    global _joined
+    _joined = False
+
+
+def is_joined(size):
+    """Whether all ranks of this benchmark come by where one does."""
+    return size == 1 or _joined
+
+
+# ---- where each rank lists ---------------------------------------------------------------------
 
 
 class Disagreement(RuntimeError):
@@ -80,72 +137,12 @@ class Ranks:
     """The ranks of a benchmark, as one of them sees them."""
 
     def __init__(self, benchmark):
-        global _number
-        self.benchmark, self._comm, self._turn = benchmark, benchmark.comm, 0
+        self.benchmark, self._comm = benchmark, benchmark.comm
         self._found = {}  # kind -> (what it is called, number of files, digest), or None
-        self._before = _number  # what comes with this number is of an earlier benchmark, which has failed
-        if self._comm.rank:
-            self._send(this_libshard(), 0, HERE)
-        else:
-            _number += 1
-            for rank in self._others():
-                self._send((_number, this_libshard()), rank, CALL)
-
-    def _others(self):
-        """Whom this rank talks to."""
-        return [0] if self._comm.rank else range(1, self._comm.size)
-
-    def _send(self, what, rank, tag=REPORT):
-        _sent[:] = [one for one in _sent if not _is_done(one)]
-        _sent.append(self._comm.isend(what, dest=rank, tag=tag))
-
-    def _take_call(self):
-        """Not on rank 0: take its newest number. Whether there was another one."""
-        global _number
-        before = _number
-        while self._comm.rank and self._comm.iprobe(source=0, tag=CALL):
-            _number, _here[0] = self._comm.recv(source=0, tag=CALL)
-            _here[0] = _here[0] == this_libshard()
-        return _number != before
-
-    def _present(self):
-        """Those that this rank talks to and that have this libshard."""
-        deadline = time.monotonic() + PATIENCE
-        for rank in self._others():
-            if rank in _here:
-                continue
-            there = comes(self._comm, rank, HERE if self._comm.rank == 0 else CALL, deadline)
-            if self._comm.rank:
-                self._take_call()
-            elif there:
-                _here[rank] = self._comm.recv(source=rank, tag=HERE) == this_libshard()
-            if _here.setdefault(rank, False):
-                continue
-            if self._comm.rank and not there:
-                self._send((GONE, 0, None), 0)
-            if self._comm.rank == 0 or speaks():
-                self._say_unknown(rank, "has another version of libshard" if there else "does not run under libshard",
-                                  "; give LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)")
-        return [rank for rank in self._others() if _here[rank]]
-
-    def _say_unknown(self, rank, why, remedy=""):
-        native().log(WARN, "rank %d %s, so nobody knows whether it has the same list of files as rank %d%s"
-                     % (rank, why, self._comm.rank, remedy))
-
-    def _hear(self, rank):
-        """What a rank has to say at this turn; None: rank 0 has called anew, or that rank is GONE."""
-        while comes(self._comm, rank, REPORT, math.inf, self._take_call):
-            number, turn, what = self._comm.recv(source=rank, tag=REPORT)
-            if number == GONE:
-                _here[rank] = False
-                self._say_unknown(rank, "waits for rank 0 no longer")
-                return None
-            if self._take_call():
-                if number != _number:
-                    return None
-            if number == _number != self._before and turn in (self._turn, 0):
-                return what
-        return None
+        why = join(self._comm, settings())
+        self._left = 0 if why else 2 if getattr(benchmark, "num_subfolders_eval", 0) else 1  # comparisons
+        if why and (self._comm.rank == 0 or speaks()):
+            native().log(WARN, "nobody knows whether all ranks have the same list of files: " + why)
 
     def note(self, kind, what, files):
         """What this rank has of a kind: its FileList; [] for none; None if that is DLIO's own."""
@@ -156,49 +153,33 @@ class Ranks:
 
     def fail(self, error):
         """This rank fails: the others, which would wait for it, fail, too."""
-        text = "libshard: rank %d on host %s fails: %s: %s" % (
-            self._comm.rank, os.uname().nodename, type(error).__name__, error)
-        if self._comm.rank:
-            comes(self._comm, 0, CALL, time.monotonic() + 1)
-            self._take_call()
-        for rank in self._others():
-            self._send((_number, 0, text), rank)
+        if self._left:
+            self._left = 0
+            self._comm.allgather("libshard: rank %d on host %s fails: %s: %s" % (
+                self._comm.rank, os.uname().nodename, type(error).__name__, error))
 
     def listed(self, kind):
         """initialize() has asked for the folder of a kind."""
         if kind == "valid":
             self.compare()
 
-    def conclude(self):
-        """initialize() has all lists."""
-        if self._turn == 0 or getattr(self.benchmark, "num_subfolders_eval", 0):
-            self.compare()
-
     def compare(self):
         """Disagreement, in each rank alike, if two ranks differ."""
-        mine = os.uname().nodename, dict(self._found)
-        self._turn += 1
-        ranks, fault = self._present(), None
-        if self._comm.rank == 0:
-            heard = {0: mine, **{rank: self._hear(rank) for rank in ranks}}
-            fault = _judge({rank: report for rank, report in heard.items() if report is not None})
-            for rank in self._others():
-                self._send((_number, self._turn, fault), rank)
-        while self._comm.rank and ranks and fault is None:
-            self._take_call()
-            self._send((_number, self._turn, mine), 0)
-            fault = self._hear(0)
-        if fault:
-            raise Disagreement(fault)
+        if self._left:
+            self._left -= 1
+            fault = _judge(self._comm.allgather((os.uname().nodename, self._found)))
+            if fault:
+                self._left = 0
+                raise Disagreement(fault)
 
 
 def _judge(reports):
-    """What is wrong with {rank: what compare() or fail() has sent}; ""."""
-    for report in reports.values():
+    """What is wrong with what compare() or fail() has of each rank; ""."""
+    for report in reports:
         if isinstance(report, str):
             return report
     for kind in ("train", "valid"):
-        known = [(rank, host, found[kind]) for rank, (host, found) in sorted(reports.items())
+        known = [(rank, host, found[kind]) for rank, (host, found) in enumerate(reports)
                  if found.get(kind) is not None]
         for one in known:
             if one[2][1:] != known[0][2][1:]:
@@ -229,4 +210,4 @@ def at_hand(benchmark):
 def conclude(benchmark):
     """initialize() hands over its lists."""
     if _ranks is not None and _ranks.benchmark is benchmark:
-        _ranks.conclude()
+        _ranks.compare()

@@ -15,6 +15,7 @@ from ..native import INFO, WARN, native, say_once
 from ..patching import is_displaced, lent, replaces
 from ..recognise import module_of
 from ..sequences import FileList
+from . import agree
 
 LISTED = "DLIO's dataset is listed"  # for say()
 
@@ -35,10 +36,11 @@ class Run:
 
     benchmark  its DLIOBenchmark
     skip       if it counts its files' names, and need not: a skipped.Skip; None
+    met        whether its ranks have met, where rank 0 lists (rank0.py)
     """
 
     def __init__(self, benchmark, function, changes):
-        self.benchmark, self.skip = benchmark, None
+        self.benchmark, self.skip, self.met = benchmark, None, False
         self._changes = changes
         self._code = function.__code__
         self._inner = list(inside(self._code))
@@ -156,6 +158,7 @@ def patch_initialize(cls, function, changes, length):
     @replaces(cls)
     def initialize(self, *args, **kwargs):
         global _run
+        agree.begin()
         why = changes()
         if why is not None:
             say(LISTED, why)

@@ -8,21 +8,18 @@ ahead it opens after it has trained for an epoch (or evaluated), so it counts fo
 """
 import os
 import sys
-import time
 from functools import partial
 
 from ..native import INFO, WARN, native, say_once
 from ..patching import replaces
 from ..sequences import FileList
-from . import workers
-from .agree import comes
+from . import agree, workers
 
 KINDS = {"train": 0, "eval": 1}
 FEW = 10  # an epoch that opens less than a FEWth of what it should opens far fewer files
 
 _reads = {}  # kind -> Reads, in the rank's main process
 _told = set()
-_sent = []  # messages on their way
 _say = partial(say_once, said=_told)  # once per run
 
 
@@ -111,9 +108,6 @@ def _mapped(pid):
 # ---- SHARD_SHUFFLE -----------------------------------------------------------------------------
 
 
-TAG = 22874  # of the messages by which ranks agree
-
-
 def _reshuffled(args, lists, fault):
     """The lists in an order of their own in each epoch, or as they are, and a line why. fault: why
     this rank cannot, or None."""
@@ -130,12 +124,19 @@ def _reshuffled(args, lists, fault):
             made[kind] = files.reshuffled(seed, args.my_rank, args.comm_size)
         if made[kind]:
             mine[kind] = seed, len(files), files.listing.digest
-    everyone = _gathered(args, mine)
+    if not agree.is_joined(args.comm_size):
+        _say(WARN, "SHARD_SHUFFLE=epoch has no effect: it needs libshard in all ranks, and one setting")
+        return lists
+    everyone = [mine]
+    if args.comm_size > 1:
+        from dlio_benchmark.utils.utility import DLIOMPI
+
+        everyone = DLIOMPI.get_instance().comm().allgather(mine)
     for kind, files in lists.items():
         if not files:
             continue
         folder = "train" if kind == "train" else "valid"
-        others = [one and one[kind] for one in everyone]
+        others = [one[kind] for one in everyone]
         if mine[kind] and others.count(mine[kind]) == len(others):
             lists[kind] = made[kind]
             _say(INFO, "SHARD_SHUFFLE=epoch: the %d files of %s are dealt to %d ranks anew in "
@@ -153,36 +154,6 @@ def _reshuffled(args, lists, fault):
                   "all ranks the same SHARD_ variables (mpirun -x)" % (folder, rank, args.my_rank)
         _say(WARN, "SHARD_SHUFFLE=epoch has no effect: it " + why)
     return lists
-
-
-def _gathered(args, mine):
-    """What each rank has given; None of those that do not answer rank 0. TimeoutError if rank 0 does
-    not. A rank that lists in the unmodified way, or was not asked to shuffle, must not be taken for
-    one that has what the others have."""
-    if args.comm_size == 1:
-        return [mine]
-    from dlio_benchmark.utils.utility import DLIOMPI
-
-    comm = DLIOMPI.get_instance().comm()
-    # The others may have to wait for their node's listing before they come here.
-    # They wait longer for the first rank than it waits for them: it may be late with its answer.
-    patience = int(os.environ.get("SHARD_TIMEOUT") or 3600) + (60 if comm.rank else 0)
-    deadline = time.monotonic() + patience
-
-    def hear(rank):
-        return comm.recv(source=rank, tag=TAG) if comes(comm, rank, TAG, deadline) else None
-
-    if comm.rank != 0:
-        _sent.append(comm.isend(mine, dest=0, tag=TAG))
-        everyone = hear(0)
-        if everyone is None:  # it may count on this rank: to go on in another order would not do
-            raise TimeoutError("SHARD_SHUFFLE=epoch: rank 0 did not answer within %d s; give it "
-                               "libshard, too (mpirun -x LD_PRELOAD), or set a longer "
-                               "SHARD_TIMEOUT" % patience)
-        return everyone
-    everyone = [mine] + [hear(rank) for rank in range(1, comm.size)]
-    _sent.extend(comm.isend(everyone, dest=rank, tag=TAG) for rank in range(1, comm.size))
-    return everyone
 
 
 # ---- the patches -------------------------------------------------------------------------------

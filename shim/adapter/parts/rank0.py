@@ -2,10 +2,10 @@
 """rank0: DLIOs whose rank 0 lists the dataset, and broadcasts every path to all ranks.
 
 initialize() has rank 0 ask the storage class for names, and broadcasts the sorted paths in chunks;
-every rank keeps each P-th. Here rank 0 first offers a listing: each rank opens it, on its own node.
-If all have the same one, rank 0's list of names is a Token, one chunk is broadcast that stands for
-all paths, and each rank keeps of it a Token of its own part. If one rank has not, or has no
-libshard, all go on unmodified: rank 0 decides, and the others learn it from what is broadcast.
+every rank keeps each P-th. Here, if all ranks have libshard, rank 0 first offers a listing: each rank
+opens it, on its own node. If all have the same one, rank 0's list of names is a Token, one chunk is
+broadcast that stands for all paths, and each rank keeps of it a Token of its own part. If one rank has
+not, all go on unmodified: rank 0 decides, and the others learn it from what is broadcast.
 
 Meanwhile the benchmark's communicator is a Comm: it sees to the messages that are ours. What goes
 wrong while rank 0 lists is broadcast too, for the others wait for nothing else.
@@ -14,17 +14,13 @@ import itertools
 import os
 import sys
 
-from ..native import WARN, native
+from ..native import WARN, native, speaks
 from ..patching import Proxy, lent, replaces
 from ..sequences import FileList
-from . import reshard, skipped
-from .agree import this_libshard, unlike
+from . import agree, reshard, skipped
 from .derived import share, shard_world
 from .benchmark import at_hand
 from .tokens import ARGUMENT, Refusal, Token, check, files_of, kind_of, names_of, say_refusal
-
-TAG = 22873      # of the messages that tell rank 0 which ranks have libshard
-PATIENCE = 30.0  # seconds that rank 0 waits for them; all ranks have just met in a barrier
 
 
 # ---- what is broadcast -------------------------------------------------------------------------
@@ -89,31 +85,15 @@ class Comm(Proxy):
     """The benchmark's communicator while initialize() lists."""
 
     def __init__(self, benchmark, comm):
-        super().__init__(comm, _benchmark=benchmark, _kind=None, _files=None, _all=None,
-                         _told=None, first_folder=None)
-        if comm.rank != 0:
-            # The message is small: it is sent at once, whether or not rank 0 asks for it.
-            self._told = comm.isend(this_libshard(), dest=0, tag=TAG)
+        super().__init__(comm, _benchmark=benchmark, _kind=None, _files=None, first_folder=None)
 
     def original(self):
         """The communicator itself, at the end."""
-        if self._told is not None:
-            self._told.test()
         return self._target
 
     def agreed(self):
         """The FileList that all ranks have opened, until it is broadcast."""
         return self._files
-
-    def everyone(self):
-        """On rank 0: whether all ranks have this libshard. One without would take our messages for
-        paths."""
-        if self._all is None:
-            why = unlike(self._target, TAG, this_libshard(), PATIENCE)
-            if why:
-                native().log(WARN, "DLIO lists its dataset in the unmodified way: " + why)
-            self._all = not why
-        return self._all
 
     def offer(self, offer):
         """On rank 0: the FileList that all ranks have opened, or None."""
@@ -185,10 +165,17 @@ def _patch_beginning(cls, tree):
     def fset(self, value):
         self.__dict__[name] = value
         run = at_hand(args=self) if value else None
-        if run and getattr(self, "skip_listing", False):
+        if run is None or run.met:
+            return
+        run.met, benchmark = True, run.benchmark
+        if getattr(self, "skip_listing", False):
             run.skip = skipped.begin(tree, run)
-        elif run and not isinstance(run.benchmark.comm, Comm):
-            run.benchmark.comm = Comm(run.benchmark, run.benchmark.comm)
+            return
+        why = agree.join(benchmark.comm, agree.settings())
+        if why is None:
+            benchmark.comm = Comm(benchmark, benchmark.comm)
+        elif speaks():
+            native().log(WARN, "DLIO lists its dataset in the unmodified way: " + why)
 
     setattr(cls, name, property(fget, fset))
 
@@ -240,8 +227,7 @@ class _Failing:
         self._comm, self._error = comm, error
 
     def __iter__(self):
-        if self._comm.everyone():
-            self._comm.fail(self._error)
+        self._comm.fail(self._error)
         raise self._error
 
 
@@ -258,8 +244,6 @@ def answer_walks(cls, flat, subfolders):
         benchmark = run.benchmark
         try:
             check(run, kind)
-            if not benchmark.comm.everyone():
-                return None
             suffix = str(benchmark.args.format)
             made = (flat(self, benchmark, node, suffix) if names is None
                     else subfolders(self, benchmark, node, suffix, names))
@@ -300,6 +284,5 @@ def answer_walks(cls, flat, subfolders):
         except BaseException as error:
             if caller == "inside":
                 return _Failing(comm, error)
-            if comm.everyone():
-                comm.fail(error)
+            comm.fail(error)
             raise

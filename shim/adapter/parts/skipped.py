@@ -10,17 +10,14 @@ is DLIO's own.
 Ranks exchange positions, and not paths, before an epoch: so either all of them do this, or none.
 """
 import os
-import time
 
-from ..native import WARN, native
+from ..native import WARN, native, speaks
 from ..numbered import FIRST, Index, Unclear, label, template
 from ..sequences import FileList
-from .agree import comes, this_libshard, unlike
+from . import agree
 from .benchmark import rely_on
 from .tokens import Refusal, check, say_refusal
 
-HELLO, VERDICT, TAKEN = 22878, 22879, 22880  # tags of messages, none of agree's
-PATIENCE = 30.0  # seconds that ranks wait for each other; all of them have just met in a barrier
 SAMPLES = 3      # numbers whose names are made as ever, and compared
 
 KINDS = {"train": "num_files_train", "valid": "num_files_eval"}
@@ -152,48 +149,20 @@ def _fitting(tree, run):
         raise Refusal("%s.get_uri() changes names" % type(storage).__name__)
 
 
-def _agreed(comm, mine):
-    """Whether all ranks say the same, which is not None. Nothing is asked of a rank without libshard,
-    which would take it for something else: rank 0 hears the others, and tells them."""
-    if comm.size == 1:
-        return mine is not None
-    if comm.rank != 0:
-        sent = comm.isend(mine, dest=0, tag=HELLO)
-        if not comes(comm, 0, VERDICT, time.monotonic() + 2 * PATIENCE):
-            native().log(WARN, "DLIO keeps its list of files: rank 0 does not run under libshard; give "
-                         "LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)")
-            return False
-        sent.test()
-        verdict = comm.recv(source=0, tag=VERDICT)
-        if verdict:
-            comm.isend(True, dest=0, tag=TAKEN).test()
-        return verdict
-    why = unlike(comm, HELLO, mine, PATIENCE)
-    if why and mine is not None:
-        native().log(WARN, "DLIO keeps its list of files: " + why)
-    verdict = mine is not None and why is None
-    for sent in [comm.isend(verdict, dest=rank, tag=VERDICT) for rank in range(1, comm.size)]:
-        sent.test()
-    deadline = time.monotonic() + PATIENCE
-    for rank in range(1, comm.size) if verdict else ():
-        if not comes(comm, rank, TAKEN, deadline):  # it may have gone on, and would send paths
-            raise TimeoutError("rank %d does not answer rank 0 any more; SHARD_VIEW=off runs DLIO "
-                               "unmodified" % rank)
-        comm.recv(source=rank, tag=TAKEN)
-    return verdict
-
-
 def begin(tree, run):
     """What stands for range() in initialize() from now on: the ranks agree. None: all is as ever."""
     benchmark = run.benchmark
     args = benchmark.args
     try:
         _fitting(tree, run)
-        mine = (this_libshard(), args.data_folder, args.file_prefix, str(args.format),
+        mine = (agree.settings(), args.data_folder, args.file_prefix, str(args.format),
                 *(benchmark.storage.get_uri(os.path.join(args.data_folder, kind)) for kind in KINDS),
                 *(getattr(benchmark, number) for number in KINDS.values()), benchmark.do_eval,
                 benchmark.num_subfolders_train, benchmark.num_subfolders_eval)
     except Exception as error:  # pylint: disable=broad-except
         say_refusal("DLIO's dataset", error)  # whatever it is: the others wait for an answer
         mine = None
-    return Skip(benchmark) if _agreed(benchmark.comm, mine) else None
+    why = agree.join(benchmark.comm, mine)
+    if why and mine is not None and speaks():
+        native().log(WARN, "DLIO keeps its list of files: " + why)
+    return None if why else Skip(benchmark)

@@ -164,7 +164,7 @@ def answer_walks(cls, walk, describe):
         kind = kind_of(run.benchmark, id)
         try:
             answer = _answered(original, walk, describe, self, run, id, use_pattern)
-        except BaseException as error:
+        except Exception as error:  # pylint: disable=broad-except
             ranks.fail(error)
             raise
         ranks.note(kind, describe(id), _files_in(answer))

@@ -86,7 +86,7 @@ def _serve(pipes):
                 pipe.send([waiting[i][1] for i in range(size)])
             waiting = {}
         elif reports and waiting and len(waiting) + len(reports) == size:
-            raise Stuck("reported: %s; wait for ever: %s" % (sorted(reports), waiting))
+            raise Stuck("reported: %s; wait for ever: %s" % (dict(sorted(reports.items())), sorted(waiting)))
     return [reports[rank] for rank in range(size)]
 
 

@@ -67,9 +67,7 @@ def adapted(absent=(), given_up=lambda rank: None):
     """Under the adapter, for which time passes only where a rank is waited for that is absent: others come, however long
     they take. given_up: is told of the absent ones."""
     def comes(comm, source, tag, deadline, stop=lambda: False, own=agree.comes):
-        # A rank that fails waits a little for a call which it may have had.
-        called = tag == agree.CALL and agree._ranks and agree._number != agree._ranks._before
-        there = own(comm, source, tag, 0 if called or source in absent else time.monotonic() + 300, stop)
+        there = own(comm, source, tag, 0 if source in absent else time.monotonic() + 300, stop)
         if not there and source in absent:
             given_up(source)
         return there
@@ -176,8 +174,8 @@ class TestAgree(Case):
                          [["FileList"] * 2, ["list"] * 2, ["FileList"] * 2])
 
     def test_without_libshard(self):
-        """A rank without libshard takes no part; the others go on, and it is told of."""
-        for rank in range(3):
+        """A rank without libshard takes no part; the others go on, and it is told of. Without rank 0 none goes on."""
+        for rank in range(1, 3):
             found = self.run_ranks(self.roots(), bare=(rank,))
             self.assertEqual([kinds for kinds, _ in found],
                              [["list" if i == rank else "FileList"] * 2 for i in range(3)])
@@ -185,6 +183,19 @@ class TestAgree(Case):
             self.assertTrue(lines)
             for line in lines:
                 self.assertIn("rank %d does not run under libshard" % rank, line)
+        with self.assertRaises(ranks.Stuck) as stuck:
+            self.run_ranks(self.roots(), bare=(0,))
+        self.assertRegex(str(stuck.exception), "rank 0 does not answer rank 1; give LD_PRELOAD to all ranks.*"
+                         "2: .'error', 'TimeoutError'.*wait for ever: .0")
+
+    def test_other_settings(self):
+        """Ranks that do other things with their lists: nobody counts on the others."""
+        def shuffled(comm, roots):
+            with replaced(agree, "settings", lambda: ("the same", comm.rank == 1)):
+                return one_rank(comm, roots, (), (), {})
+        found = ranks.run(3, shuffled, self.roots())
+        self.assertEqual([kinds for kinds, _ in found], [["FileList"] * 2] * 3)
+        self.assertIn("rank 1 has other settings", found[0][1])
 
     def test_failure(self):
         """A rank that cannot list fails, and the others learn why: bare they would wait for ever."""
@@ -213,7 +224,7 @@ class TestAgree(Case):
                          [wanted] * 3)
 
     def test_late(self):
-        """The same, where rank 0 has hardly begun when another rank compares its lists already."""
+        """The same, where rank 0 has hardly begun when another rank is there already."""
         original = agree.Ranks.__init__
 
         def late(ranks_of_it, one):
@@ -226,36 +237,35 @@ class TestAgree(Case):
                              [["FileNotFoundError", "good", "FileNotFoundError", "FileNotFoundError", "good"]] * 3)
 
     def test_too_late(self):
-        """A rank that others have given up on: it takes no part any more, and nobody waits for it."""
+        """A rank that others have given up on: they go on without it, or not without rank 0; it ends with an error."""
         roots = self.roots(below="a")
-        for slow, others in (0, (1, 2)), (2, (0,)):
-            def late(comm, what, *arguments, slow=slow, others=others):
-                """The slow one begins when those that wait for it have given it up; they do so in the first benchmark."""
-                folder, original = arguments[-1], agree.Ranks.__init__
+        for slow, kinds in (0, [["FileList"] * 2, "TimeoutError", "TimeoutError"]), (
+                2, [["FileList"] * 2, ["FileList"] * 2, "TimeoutError"]):
+            def late(comm, folder, slow=slow):
+                """The slow one begins when who waits for it has given it up."""
+                original, others = agree.Ranks.__init__, [rank for rank in range(3) if rank != slow and (slow == 0 or rank == 0)]
 
                 def begin(ranks_of_it, one):
                     while comm.rank == slow and not all(os.path.exists(os.path.join(folder, str(rank))) for rank in others):
                         time.sleep(0.01)
                     original(ranks_of_it, one)
 
-                with replaced(agree.Ranks, "__init__", begin):
-                    away = () if comm.rank == slow else (slow,)
-                    return what(comm, *arguments[:-1], away, lambda _: touch(os.path.join(folder, str(comm.rank))))
-
-            def one(comm, roots, away, given_up):
-                with stderr() as said, adapted(away, given_up):
+                absent = others if comm.rank == slow else (slow,)
+                with replaced(agree.Ranks, "__init__", begin), stderr(), adapted(
+                        absent, lambda _: touch(os.path.join(folder, str(comm.rank)))):
                     made = Benchmark(comm, roots[comm.rank], {})
                     made.num_subfolders_train = made.num_subfolders_eval = 1
-                    made.initialize()
-                return [type(files).__qualname__ for files in (made.args.train, made.args.valid)], said[0]
+                    try:
+                        made.initialize()
+                    except TimeoutError:
+                        return "TimeoutError"
+                return [type(files).__qualname__ for files in (made.args.train, made.args.valid)]
 
-            with self.subTest(slow=slow), tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as again:
-                found = ranks.run(3, late, one, roots, first)
-                self.assertEqual([kinds for kinds, _ in found], [["FileList"] * 2] * 3)
-                self.assertIn("so nobody knows", "".join(said for _, said in found))
-                with stderr():
-                    found = ranks.run(3, late, several, [roots, roots, roots], again)
-                self.assertEqual(found, [["good"] * 3] * 3)
+            with self.subTest(slow=slow), tempfile.TemporaryDirectory() as folder:
+                with self.assertRaises(ranks.Stuck) as stuck:  # in initialize()'s last barrier, which not all reach
+                    ranks.run(3, late, folder)
+                for rank, kind in enumerate(kinds):
+                    self.assertEqual("%d: 'TimeoutError'" % rank in str(stuck.exception), kind == "TimeoutError")
 
     def test_generation(self):
         """Where data is only made, nobody reads the lists."""

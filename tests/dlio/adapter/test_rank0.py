@@ -3,7 +3,6 @@ import contextlib
 import functools
 import os
 import pickle
-import tempfile
 import time
 import types
 
@@ -46,10 +45,10 @@ def adapted(absent=(), given_up=lambda rank: None, chunks=True):
                             (module.ConfigArguments, "_reshard_files"),
                             (module.Storage, "walk_node"), (module.Benchmark, "initialize"),
                             (walk_node, "CHUNK"),
-                            (agree, "comes"), (skipped, "comes"), (skipped, "KNOWN")):
+                            (agree, "comes"), (skipped, "KNOWN")):
             stack.enter_context(replaced(owner, name, owner.__dict__[name]
                                          if isinstance(owner, type) else getattr(owner, name)))
-        walk_node.CHUNK, agree.comes, skipped.comes = module.CHUNK, comes, comes
+        walk_node.CHUNK, agree.comes = module.CHUNK, comes
         skipped.KNOWN = {"Storage": {}}
         rank0.patch_config(module, types.SimpleNamespace(differences=lambda known: []))
         reshard.patch(module, module.ConfigArguments)
@@ -156,13 +155,16 @@ class TestRank0(Case):
                              [(found, kinds) for found, kinds, _ in bare])
 
     def test_rank_without_libshard(self):
-        """All go on unmodified."""
+        """All go on unmodified; without rank 0 none goes on."""
         root = dataset("flat40", 40)
         bare = ranks.run(3, one_rank, False, root, 1, {})
-        for rank in range(3):
+        for rank in range(1, 3):
             shim = ranks.run(3, one_rank, True, root, 1, {}, rank)
             self.assertEqual([(found, kinds) for found, kinds, _ in shim],
                              [(found, kinds) for found, kinds, _ in bare])
+        with self.assertRaises(ranks.Stuck) as stuck:
+            ranks.run(3, one_rank, True, root, 1, {}, 0)
+        self.assertRegex(str(stuck.exception), "1: .*TimeoutError.*2: .*TimeoutError.*wait for ever: .0")
 
     def test_failure_reaches_all(self):
         """Without the adapter the others would wait for ever."""
@@ -249,10 +251,13 @@ class TestSkipped(Case):
             self.assertEqual((closed._open, list(closed.items())), ({}, [(real[7], None)]))
 
     def test_rank_without_libshard(self):
-        """All go on unmodified."""
-        for rank in range(3):
+        """All go on unmodified; without rank 0 none goes on."""
+        for rank in range(1, 3):
             bare, shim = self.compare(3, kinds=("list",), unmodified_rank=rank)
             self.assertEqual(bare, shim)
+        with self.assertRaises(ranks.Stuck) as stuck:
+            self.compare(3, kinds=("list",), unmodified_rank=0)
+        self.assertRegex(str(stuck.exception), "1: .*TimeoutError.*2: .*TimeoutError.*wait for ever: .0")
 
     def test_roots_differ(self):
         """Ranks whose names begin differently exchange paths, and so read each other's."""
@@ -277,24 +282,6 @@ class TestSkipped(Case):
         """A prefix that is no part of a name."""
         for prefix in ("./img", "a//b", "../img", "a/../b"):
             self.compare(2, ("list",), file_prefix=prefix, given={"num_subfolders_train": 4})
-
-    def test_late_rank(self):
-        """Rank 0 has been away for so long that the others have gone on."""
-        def late(comm, gone):
-            slow = skipped._fitting
-
-            def fitting(tree, run):
-                while comm.rank == 0 and not os.path.exists(gone):
-                    time.sleep(0.01)
-                slow(tree, run)
-            with replaced(skipped, "_fitting", fitting):
-                return one_rank(comm, True, "/nowhere", 1, {"num_files_train": 40}, 1 - comm.rank, (), {"skip_listing": True},
-                                given_up=lambda _: comm.rank and touch(gone))
-        with tempfile.TemporaryDirectory() as folder:
-            with self.assertRaises(ranks.Stuck) as stuck:
-                ranks.run(2, late, os.path.join(folder, "gone"))
-        self.assertIn("reported: [0]", str(stuck.exception))
-        self.assertNotIn("FileList", str(stuck.exception))
 
     def test_counted(self):
         """For SHARD_STATS, on each rank: where the names lie, and how many of them are read."""

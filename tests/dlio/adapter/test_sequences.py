@@ -257,15 +257,6 @@ class TestFileList(Case):
             run(ours, lazy), run(theirs, real)
             self.same(ours, theirs)
 
-    def test_summed_by_other_names(self):
-        """A function that adds, by the name of a variable: there is a new list."""
-        real, lazy = pair()
-        added, ours = sum, ["q"]
-        for run in (lambda x: added([x, ["y"]], []), lambda x: plus(ours, x),
-                    lambda x: functools.reduce(plus, [[], x, ["y"]])):
-            self.same(run(lazy), run(real))
-        self.assertEqual(ours, ["q"])
-
     def test_changed_by_threads(self):
         """Threads that change a list at once change the same one."""
         for _ in range(20):

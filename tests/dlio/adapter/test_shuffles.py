@@ -7,7 +7,7 @@ import pickle
 import types
 
 from _libshard.native import Native, native
-from _libshard.parts import epochs
+from _libshard.parts import agree, epochs
 
 from . import ranks
 from .case import Case, config, np, pair, permutation_files, short, shuffle_both, shuffles, state
@@ -252,6 +252,7 @@ def dealt(comm, lists, seeds):
     config.DLIOMPI.get_instance().comm = lambda: comm
     args = types.SimpleNamespace(data_loader="pytorch", comm_size=comm.size, my_rank=comm.rank, seed=seeds[comm.rank])
     with stderr() as said:
+        agree.join(comm, agree.settings())
         made = epochs._reshuffled(args, {"train": lists[comm.rank]}, None)
     return made["train"] is not lists[comm.rank], "one list of train and one seed" in said[0]
 
@@ -315,8 +316,8 @@ class TestEpochs(Case):
     def test_ranks(self):
         """All have one list and one seed, or nobody is dealt to."""
         one, other = (pair(size=size)[1] for size in (20, 21))
-        for lists, seeds, agree in (((one, one), (3, 3), True), ((one, one), (3, 4), False), ((one, other), (3, 3), False)):
-            self.same(ranks.run(2, dealt, lists, seeds), [(agree, not agree)] * 2, seeds)
+        for lists, seeds, alike in (((one, one), (3, 3), True), ((one, one), (3, 4), False), ((one, other), (3, 3), False)):
+            self.same(ranks.run(2, dealt, lists, seeds), [(alike, not alike)] * 2, seeds)
 
     def test_refused(self):
         _, lazy = pair(size=20)
