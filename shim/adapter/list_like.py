@@ -109,6 +109,10 @@ native().quicken(Following)
 REMEDY = " of libshard (SHARD_ADAPTER=off keeps real ones)"
 
 
+def _name(kind, like):
+    kind.__name__ = like + REMEDY
+
+
 def _changing(name):
     def change(self, *args, **kwargs):
         return getattr(_become(self, name), name)(*args, **kwargs)
@@ -154,7 +158,7 @@ class ListLike(collections.abc.Sequence):
     __hash__ = None
 
     def __init_subclass__(cls):
-        cls.__name__ = "list" + REMEDY
+        _name(cls, "list")
 
     def __eq__(self, other):
         if self is other:
@@ -201,7 +205,7 @@ class DictLike(collections.abc.Mapping):
     __hash__ = None
 
     def __init_subclass__(cls):
-        cls.__name__ = "dict" + REMEDY
+        _name(cls, "dict")
 
     def __or__(self, other):
         return {**self, **other} if isinstance(other, dict) else NotImplemented

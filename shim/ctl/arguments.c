@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "ctl/human.h"
 #include "shard/shard.h"
 
 #define OPTIONS_MOST 30
@@ -26,7 +25,7 @@ int ctl_arguments_strategy(const struct ctl_option *of) {
   return CTL_DONE;
 }
 
-static int take(const struct ctl_option *o, const char *command) {
+static int take(const struct ctl_option *o) {
   if (o->flag) {
     *o->flag = true;
     return CTL_DONE;
@@ -37,14 +36,8 @@ static int take(const struct ctl_option *o, const char *command) {
   if (o->take) {
     return o->take(o);
   }
-  bool counted = o->count && ctl_human_count_parse(optarg, o->number);
-  if (o->number && (counted ? *o->number < o->least || *o->number > o->most
-                            : !shard_number_parse(optarg, o->least, o->most, o->number))) {
+  if (o->number && !shard_number_parse(optarg, o->least, o->most, o->number)) {
     return ctl_arguments_refuse(o);
-  }
-  if (o->bytes && (!shard_size_parse(optarg, o->bytes) || *o->bytes < o->least)) {
-    return ctl_usage("--%s takes %s, not '%s'; see shardctl %s --help", o->name, o->takes, optarg,
-                     command);
   }
   return CTL_DONE;
 }
@@ -124,7 +117,7 @@ int ctl_arguments_parse(const struct ctl_command *command, int argc, char **argv
     while (i < count && option != code_of(o, i)) {
       i++;
     }
-    rc = i < count ? take(&o[i], argv[0]) : refuse(option, argv[optind - 1], rows);
+    rc = i < count ? take(&o[i]) : refuse(option, argv[optind - 1], rows);
   }
   optind -= before;
   memmove(argv + optind, argv + 1, (size_t)before * sizeof(*argv));

@@ -20,8 +20,6 @@ struct ctl_option {
   bool *flag;        /* it takes no argument, and sets this */
   const char **text; /* the argument; may be NULL */
   uint64_t *number;  /* decimal digits */
-  bool count;        /* and as people write it: 8,345,048 or 8.3M (ctl_human_count_parse()) */
-  uint64_t *bytes;   /* a size, as base/size.h parses it */
   uint64_t least, most;
   const char *takes;                        /* what a number or a size is to be, for messages */
   int (*take)(const struct ctl_option *of); /* takes `optarg`: CTL_DONE, or as ctl_usage() */

@@ -47,43 +47,6 @@ struct ctl_human ctl_human_count(uint64_t count) {
   return out;
 }
 
-/* Add digits to *n, and step over them. Returns how many they are; 0: none, or more than `most`. */
-static size_t take_digits(const char **text, size_t most, uint64_t *n) {
-  size_t count = strspn(*text, "0123456789");
-  for (size_t i = 0; count <= most && i < count; i++) {
-    *n = *n * 10 + (uint64_t)(*(*text)++ - '0');
-  }
-  return count <= most ? count : 0;
-}
-
-bool ctl_human_count_parse(const char *text, uint64_t *count) {
-  static const char letters[] = "KMG";
-  uint64_t n = 0, below = 0, unit = 1, parts = 1;
-  size_t digits = take_digits(&text, 15, &n);
-  bool good = digits > 0;
-  for (; good && *text == ',' && digits <= 3 && n < 1000000000000; good = digits == 3) {
-    text++;
-    digits = take_digits(&text, 3, &n);
-  }
-  if (good && *text == '.') {
-    text++;
-    digits = take_digits(&text, 9, &below);
-    good = digits > 0 && *text;
-    for (; good && digits > 0; digits--) {
-      parts *= 10;
-    }
-  }
-  const char *letter = good && *text ? strchr(letters, *text) : NULL;
-  for (const char *p = letters; letter && p <= letter; p++) {
-    unit *= 1000;
-  }
-  if (!good || (*text && (!letter || text[1])) || n > 1000000000000000 / unit) {
-    return false;
-  }
-  *count = n * unit + below * unit / parts;
-  return true;
-}
-
 void ctl_human_line(const char *format, ...) {
   char *text;
   va_list args;

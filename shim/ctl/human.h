@@ -12,9 +12,6 @@ struct ctl_human ctl_human_bytes(double bytes);   /* "430 GB", "4.7 MB" */
 struct ctl_human ctl_human_age(double seconds);   /* "3 h" */
 struct ctl_human ctl_human_count(uint64_t count); /* "7,646,857" */
 
-/* The same read: "7,646,857", "7646857", "7.6M"; K, M, G: powers of 1,000. false: it is none. */
-bool ctl_human_count_parse(const char *text, uint64_t *count);
-
 /*
  * Print a line to stdout. What controls a terminal, and backslashes, become \xHH, so that it stays
  * one line.

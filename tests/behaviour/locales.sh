@@ -91,8 +91,6 @@ all_commands() {
   tell index "$D" -o new.listing; tell index "$D" -o new.listing --json; tell index names.txt.gz -o new.listing --order basename --json
   tell ls d.listing; tell ls d.listing --rank 1 --size 3 --seed 7; tell ls names.txt
   tell stat d.listing; tell stat d.listing --json
-  tell plan --files 7646857 --ranks 24 --nodes 2 --workers 16 --memory 256G; tell plan --files 1234567 --ranks 7 --workers 3 --memory 2G --json
-  tell plan --files 10 --ranks 2 --memory 1,5G; tell plan --files 10 --ranks 2 --memory 1.5G; tell plan --files 1.000 --ranks 2
   tell verify stats/0.json stats/1.json; tell verify stats/0.json stats/1.json --json --listing d.listing; tell verify stats/0.json
   tell manifest d.listing --size 2 --weights 2,1 -o m%r; tell manifest d.listing --size 2 --weights 2.5,1 -o m%r; cat m0 m1
   tell cache ls; tell cache ls --json; tell cache gc --dry-run --older-than 1; tell doctor --variables

@@ -30,7 +30,7 @@ status "--help" 0 --help
 status "--version" 0 --version
 # Each command refuses a wrong variable as the library does; doctor and run do it in their own way.
 for c in "index $D -o $L.not" "ls $L" "stat $L" "manifest $L --size 2 -o $L.%r" "verify none" "stats none" "get s3://b/l -o $L.not" \
-  plan "cache ls"; do
+  "cache ls"; do
   SHARD_BUILD_MEMROY=1G status "misspelt variable: $c" 2 $c; says "${c%% *} names it and the right one" "shardctl: SHARD_BUILD_MEMROY is not a variable of libshard; did you mean SHARD_BUILD_MEMORY?"
   SHARD_STRATEGY=hsah status "bad variable: $c" 2 $c; says "${c%% *} says what it takes" "SHARD_STRATEGY='hsah' is not valid; it takes range, stride or hash"
 done
@@ -56,7 +56,7 @@ anywhere() {
 anywhere index --quiet -o "$L.posix" -- "$D"; anywhere ls --rank 0 --size 2 -0 -- "$L"; anywhere stat --json -- "$L"
 anywhere manifest --size 2 -o "$L.posix.%r" -- "$L"; anywhere verify --json --listing "$L" -- none nowhere
 anywhere stats -o "$L.posix.json" -- none; anywhere get --no-sign-request -o relative -- s3://b; anywhere cache --json -- ls
-anywhere doctor --variables --; anywhere plan --files 1000 --ranks 2 --
+anywhere doctor --variables --
 POSIXLY_CORRECT=1 "$CTL" verify no1 --json no2 >"$WORK/out"; prints "POSIXLY_CORRECT, between operands" "'no1': No such file or directory\", \"cannot use 'no2'"
 POSIXLY_CORRECT=1 status "POSIXLY_CORRECT, too many" 2 index "$D" --quiet "$D" -o "$L.posix"
 POSIXLY_CORRECT=1 status "POSIXLY_CORRECT, unknown option" 2 ls "$L" --frob; says "names it" "'--frob'"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# shardctl plan, doctor and cache: what they say, and what gc leaves alone.
+# shardctl doctor and cache: what they say, and what gc leaves alone.
 . "$(dirname "$0")/lib.bash"
 needs man
 program dataset "$LIB"
@@ -25,60 +25,6 @@ json() {
 j = json.load(open(sys.argv[1]))
 assert $2, j" "$WORK/out" 2>&1 | tail -1)"
 }
-
-# ---- plan
-P=(plan --files 7646857 --ranks 24 --nodes 2 --workers 16 --memory 256G)
-status "plan" 0 "${P[@]}"; prints "plan: as measured" "627 GB"; prints "plan: does not fit" "NOT fit 256G"
-prints "plan: which DLIO" "MLCommons' fork until June 2026"
-status "plan --json" 0 "${P[@]}" --json
-json "plan: facts" 'j["ranks_per_node"] == 12 and j["processes_per_node"] == 204 and j["memory"] == 256 << 30'
-json "plan: unmodified" '620e9 < j["unmodified"]["bytes_per_node"] < 635e9 and j["unmodified"]["fits"] is False'
-json "plan: libshard" 'j["libshard"]["fits"] is True and 35e6 < j["libshard"]["bytes_per_node"] < 37e6 and j["libshard"]["bytes_per_file_per_process"] == 0'
-json "plan: the most that fits" '0 <= j["memory"] - j["unmodified"]["most_files"] * j["unmodified"]["bytes_per_file"] < 1e6'
-# The measured runs of 2 ranks with 2 workers: 2.5 KB a file for mlcommons, 1.3 to 1.6 for mlcommons-f,
-# 2.95 for main, about 2.2 for 2.0.0.
-status "plan of mlcommons" 0 plan --files 1000000 --ranks 2 --workers 2 --json
-json "plan: mlcommons as measured" '2.4e9 < j["unmodified"]["bytes_per_node"] < 2.6e9 and j["dlio"] == "mlcommons"'
-status "plan of mlcommons-f" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio mlcommons-f --json
-json "plan: mlcommons-f as measured" '1.2e9 < j["unmodified"]["bytes_per_node"] < 1.6e9'
-status "plan of mlcommons-skip" 0 plan --files 8345048 --ranks 2 --workers 2 --dlio mlcommons-skip --json
-json "plan: mlcommons-skip as measured, and 4 bytes of positions" '9.8e9 < j["unmodified"]["bytes_per_node"] < 10.8e9 and j["libshard"]["bytes_per_file"] == 4'
-status "plan of the report's 50 million objects" 0 plan --files 50203282 --ranks 16 --nodes 4 --workers 8 --dlio mlcommons-skip --json
-json "plan: 46 GB a node" '45e9 < j["unmodified"]["bytes_per_node"] < 47e9'
-status "plan of main" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio main --json
-json "plan: main as measured" '2.8e9 < j["unmodified"]["bytes_per_node"] < 3.1e9 and j["adapted"] is True and j["unmodified"]["fits"] is None'
-status "plan of 2.0.0" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio 2.0.0 --json
-json "plan: 2.0.0 as measured" '1.8e9 < j["unmodified"]["bytes_per_node"] < 2.5e9'
-status "plan of v1.0" 0 plan --files 1000000 --ranks 2 --workers 2 --dlio v1.0 --json
-json "plan: v1.0 as measured" '2.8e9 < j["unmodified"]["bytes_per_node"] < 3.1e9'
-status "plan, ranks rounded up" 0 plan --files 10 --ranks 5 --nodes 2 --workers 1 --json
-json "plan: the fullest node" 'j["ranks_per_node"] == 3 and j["processes_per_node"] == 6'
-for size in 1073741824:1073741824 1K:1024 1KiB:1024 1KB:1000 3M:3145728 2GB:2000000000 1TiB:1099511627776 1T:1099511627776; do
-  "$CTL" plan --files 1 --ranks 1 --memory ${size%:*} --json >"$WORK/out"; json "size ${size%:*}" 'j["memory"] == '${size#*:}
-done
-for size in "" G 0 -1 1X 1.5G 1GiBB 1kb 99999999999999T 18446744073709551617; do status "bad size '$size'" 2 plan --files 1 --ranks 1 --memory "$size"; done
-for count in 8345048:8345048 8,345,048:8345048 8.3M:8300000 50M:50000000 1.5K:1500 999,999:999999 2G:2000000000; do
-  "$CTL" plan --files ${count%:*} --ranks 1 --json >"$WORK/out"; json "files ${count%:*}" 'j["files"] == '${count#*:}
-done
-for count in "" M 0 -1 8.3 8,34 1234,567 1,2345 ,123 8M8 8m 0.0001K 2000000000000000 1.1234567890M 99999999999G; do status "bad count '$count'" 2 plan --files "$count" --ranks 1; done
-status "plan, ranks of each node" 0 plan --files 10 --ranks-per-node 64 --nodes 3 --json
-json "plan: ranks of each node" 'j["ranks"] == 192 and j["ranks_per_node"] == 64'
-status "plan, both kinds of ranks" 2 plan --files 10 --ranks-per-node 64 --ranks 64; says "names both kinds" "--ranks-per-node"
-status "plan, ample memory" 0 plan --files 1000 --ranks 1 --memory 256G; prints "plan: ample" "a thousand times as many"
-status "plan, nothing" 2 plan; says "names the options" "--files"
-status "plan, no ranks" 2 plan --files 3
-status "plan, files 0" 2 plan --files 0 --ranks 1; says "names it" "--files"
-status "plan, bad ranks" 2 plan --files 3 --ranks 2x; says "names it" 2x
-status "plan, more nodes than ranks" 2 plan --files 3 --ranks 2 --nodes 3; says "names both" "--nodes 3"
-status "plan, bad DLIO" 2 plan --files 3 --ranks 2 --dlio 9; says "names those there are" "2.0.0"
-status "plan, bad name length" 2 plan --files 3 --ranks 2 --name-length 256
-status "plan, an argument" 2 plan --files 3 --ranks 2 x
-status "plan, unknown option" 2 plan --frob
-# The listing's size is as planned, if there are gaps in the numbers.
-mkdir many; (cd many; seq -f 'img_%07.0f_of_1000000.jpeg' 0 2 39998 | xargs touch)
-"$CTL" index many -o l --no-attributes --json >index.json
-"$CTL" plan --files 20000 --ranks 1 --json >"$WORK/out"
-json "plan: the listing is of the size planned" 'abs(json.load(open("index.json"))["bytes"] / j["libshard"]["bytes_per_node"] - 1) < 0.05'
 
 # ---- doctor
 export SHARD_CACHE_DIR=$C

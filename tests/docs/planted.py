@@ -98,7 +98,7 @@ PLANTED = (
     (drift.commands, fact_edit(lambda code: setattr(
         code, "usage", code.usage.replace("  doctor ", "  treat  x\n  doctor ")))),
     (drift.options, page_edit("shardctl.1", ".B \\-\\-unique\n", ".B \\-\\-unique\n.TP\n.B \\-\\-only\n")),
-    (drift.options, help_edit("plan", "      --json", "      --only X   x\n      --json")),
+    (drift.options, help_edit("stat", "      --json", "      --only X   x\n      --json")),
     (drift.errors, page_edit("libshard.7", ".B EPERM\n", ".BR EPERM \", \" EACCES\n")),
     (drift.errors, page_edit("libshard.7", ".B EPERM\n", ".BR EPERM \", \" EXDEV\n")),
     (drift.errors, readme_edit("`EBADMSG`, `ESTALE`", "`EBADMSG`, `EXDEV`")),

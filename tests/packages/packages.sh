@@ -76,11 +76,11 @@ verdict "wheel: shardctl" "$("$WORK/venv/bin/shardctl" --version 2>&1 | grep -q 
 for shell in bash zsh fish; do
   "$CTL" --completion $shell >"$WORK/complete.$shell"; verdict "completion: $shell reads it" "$($shell -n "$WORK/complete.$shell" 2>&1)"
 done
-verdict "completion: bash, an option" "$(bash -c '. "$1"; COMP_WORDS=(shardctl plan --ranks-); COMP_CWORD=2; _shardctl; echo "${COMPREPLY[*]}"' \
-  - "$WORK/complete.bash" | grep -qx -- --ranks-per-node || echo no)"
+verdict "completion: bash, an option" "$(bash -c '. "$1"; COMP_WORDS=(shardctl manifest --wei); COMP_CWORD=2; _shardctl; echo "${COMPREPLY[*]}"' \
+  - "$WORK/complete.bash" | grep -qx -- --weights || echo no)"
 verdict "completion: bash, a command" "$(bash -c '. "$1"; COMP_WORDS=(shardctl ver); COMP_CWORD=1; _shardctl; echo "${COMPREPLY[*]}"' \
   - "$WORK/complete.bash" | grep -qx verify || echo no)"
-verdict "completion: fish, an option" "$(fish -c ". '$WORK/complete.fish'; complete -C 'shardctl plan --ranks-'" 2>&1 | grep -q -- "^--ranks-per-node" || echo no)"
+verdict "completion: fish, an option" "$(fish -c ". '$WORK/complete.fish'; complete -C 'shardctl manifest --wei'" 2>&1 | grep -q -- "^--weights" || echo no)"
 verdict "completion: no such shell" "$("$CTL" --completion csh >/dev/null 2>&1; [ $? = 2 ] || echo status)"
 
 # ---- Lmod
