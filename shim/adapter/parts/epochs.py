@@ -125,7 +125,7 @@ def _reshuffled(args, lists, fault):
         if made[kind]:
             mine[kind] = seed, len(files), files.listing.digest
     if not agree.is_joined(args.comm_size):
-        _say(WARN, "SHARD_SHUFFLE=epoch has no effect: it needs libshard in all ranks, and one setting")
+        _say(WARN, "SHARD_SHUFFLE=epoch has no effect: it needs libshard, and its list of files, in all ranks")
         return lists
     everyone = [mine]
     if args.comm_size > 1:
