@@ -35,7 +35,7 @@ LIB := $(BOTH) \
        $(addprefix host/,builder climb real self) \
        $(addprefix cache/,cache given kept make request) \
        $(addprefix stats/,keeper notes opens rank_page stats) \
-       $(addprefix view/,choose datasets keys loading once passes place serve view window) \
+       $(addprefix view/,choose datasets keys loading once place serve view window) \
        $(addprefix adapter/,adapter compress elements python quicken) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \

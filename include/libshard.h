@@ -191,15 +191,20 @@ int shard_names_open(const char *names, size_t size, struct shard_listing **out,
 /* What SHARD_ variables say of sharing out. */
 struct shard_sharing {
   const char *strategy; /* "range", "stride" or "hash"; static storage */
-  int shuffled;         /* SHARD_SEED or SHARD_EPOCH is set */
-  int epoch_auto;       /* SHARD_EPOCH=auto */
+  int seeded;           /* SHARD_SEED is set */
   int includes;         /* SHARD_INCLUDE is set */
   int has_listing;      /* SHARD_LISTING is set */
   int has_stats;        /* SHARD_STATS is set */
-  uint64_t epoch;       /* SHARD_EPOCH; 0 */
 };
 
 void shard_sharing_get(struct shard_sharing *out);
+
+/*
+ * The epoch that SHARD_EPOCH tells now, read from the environment: for a listing that begins at a
+ * dataset's root. *epoch is -1 if it was never set; what was read last if it is gone. 0, or -EINVAL
+ * and a line in err[size].
+ */
+int shard_epoch_read(int64_t *epoch, char *err, size_t size);
 
 /*
  * Print the buckets of SHARD_DATASET, s3://bucket/prefix or gs://bucket/prefix, into buf[size], a
@@ -216,13 +221,13 @@ int shard_bucket_open(const char *url, const char *const *environment, struct sh
                       char *err, size_t size);
 
 /*
- * Which of `count` keys are this rank's in an epoch: owned[i] is 1 or 0. Each key ends with NUL,
- * and its name in the dataset begins after `skip` bytes. listing: shard_bucket_open()'s; NULL under
- * SHARD_STRATEGY=hash. A name that the listing does not have is nobody's; but a folder's marker, or
- * with every_name any such name, goes to the owner of the next name. dataset:
- * shard_bucket_pass()'s. 0, or a negative errno and a line in err[size].
+ * Which of `count` keys are this rank's in an epoch, shard_epoch_read()'s: owned[i] is 1 or 0. Each
+ * key ends with NUL, and its name in the dataset begins after `skip` bytes. listing:
+ * shard_bucket_open()'s; NULL under SHARD_STRATEGY=hash. A name that the listing does not have is
+ * nobody's; but a folder's marker, or with every_name any such name, goes to the owner of the next
+ * name. dataset: shard_bucket_pass()'s. 0, or a negative errno and a line in err[size].
  */
-int shard_bucket_owned(const struct shard_listing *listing, uint64_t epoch, const char *keys,
+int shard_bucket_owned(const struct shard_listing *listing, int64_t epoch, const char *keys,
                        size_t count, size_t skip, int every_name, int dataset, uint8_t *owned,
                        char *err, size_t size);
 
@@ -231,7 +236,7 @@ int shard_bucket_owned(const struct shard_listing *listing, uint64_t epoch, cons
  * number for shard_bucket_owned(), -1 if no statistics are kept. And: it has opened an object, by
  * its name in the dataset.
  */
-int shard_bucket_pass(const char *url, const struct shard_listing *listing, uint64_t epoch);
+int shard_bucket_pass(const char *url, const struct shard_listing *listing, int64_t epoch);
 void shard_bucket_opened(const char *url, const char *name);
 
 /* ---- the process's place in its job --------------------------------------------------------- */

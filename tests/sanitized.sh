@@ -57,7 +57,6 @@ for SHARD_STRATEGY in range stride hash; do
     # a race of the program's own, but the library must bear it
     [ "$kind" = thread ] || run 0 cache calls closing "$work/data" 200
     dataset=$work/more:$work/data run 2 two calls spawning "$work/data" 200
-    [ -z "$seed" ] || SHARD_EPOCH=auto run 0 cache calls rewinding "$work/data/sub" 200
     unset SHARD_SEED
   done
 done

@@ -115,6 +115,12 @@ class Native:
         self._c.shard_sharing_get(ctypes.byref(sharing))
         return sharing
 
+    def epoch(self):
+        """What SHARD_EPOCH tells now, -1 if it was never set; OSError if it is wrong."""
+        epoch = ctypes.c_int64()
+        self._done(self._c.shard_epoch_read, ctypes.byref(epoch))
+        return epoch.value
+
     def stats_on(self):
         """Whether SHARD_STATS is set."""
         return bool(self.sharing().has_stats)

@@ -139,12 +139,6 @@ static bool take_datasets(const struct variable *v, const char *value) {
   return store_list(v, value, shard_dataset_fault(value));
 }
 
-static bool take_epoch(const struct variable *v, const char *value) {
-  uint64_t n;
-  config.epoch_auto = strcmp(value, "auto") == 0;
-  return config.epoch_auto || (shard_number_parse(value, 0, 1ULL << 62, &n) && store_number(v, n));
-}
-
 /* Percent signs of the directory are doubled. */
 static size_t make_pattern_absolute(const char *value, const char *directory, char *buf,
                                     size_t size) {
@@ -169,7 +163,6 @@ static size_t make_pattern_absolute(const char *value, const char *directory, ch
   .take = take_listings, .letters = (with), .make_absolute = shard_listings_make_absolute
 #define DATASETS .take = take_datasets, .make_absolute = shard_dataset_make_absolute
 #define PATHS 3 /* variables of these three kinds */
-#define CUSTOM(function) .take = (function)
 
 static const struct variable variables[] = {
 #define X(NAME, type, field, initial, kind, text)                                                  \
@@ -227,9 +220,11 @@ static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT
   return buf;
 }
 
+#define INVALID "%s='%.64s' is not valid; it takes %s"
+
 static void complain_of(const struct variable *v, const char *value) {
   char text[SHARD_CONFIG_TEXT];
-  COMPLAIN("%s='%.64s' is not valid; it takes %s", v->name, value, describe(v, text));
+  COMPLAIN(INVALID, v->name, value, describe(v, text));
 }
 
 #define NAME_ROOM 32 /* bytes: more than any of our names */
@@ -289,6 +284,24 @@ int shard_config_check(char *err, size_t size) {
   }
   snprintf(err, size, "%s", config.error);
   return -EINVAL;
+}
+
+static _Atomic int64_t epoch_now; /* the last that was read */
+
+int shard_epoch_read(int64_t *epoch, char *err, size_t size) {
+  const struct variable *v = &variables[AT_EPOCH];
+  const char *value = getenv(v->name);
+  char text[SHARD_CONFIG_TEXT];
+  uint64_t n;
+  if (value && !shard_number_parse(value, v->least, v->most, &n)) {
+    snprintf(err, size, INVALID, v->name, value, describe(v, text));
+    return -EINVAL;
+  }
+  if (value) {
+    atomic_store(&epoch_now, (int64_t)n);
+  }
+  *epoch = atomic_load(&epoch_now);
+  return 0;
 }
 
 void shard_config_complain(void) {
@@ -412,7 +425,7 @@ void shard_config_init(char *const *environment) {
   config.seeded = given[AT_SEED];
   config.directories = config.dataset && shard_dataset_has(config.dataset, false);
   config.buckets = config.dataset && shard_dataset_has(config.dataset, true);
-  config.shuffle = config.seeded || given[AT_EPOCH];
+  atomic_store(&epoch_now, config.epoch);
   make_absolute(environment);
   errno = saved;
 }

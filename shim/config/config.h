@@ -23,6 +23,8 @@
 /* Bytes that a manifest may have, which is fetched or unpacked. */
 #define SHARD_MANIFEST_MOST ((uint64_t)8 << 30)
 
+#define SHARD_EPOCH_UNSET (-1)
+
 #define SHARD_INCLUDE_ROOM 1024 /* bytes: the longest SHARD_INCLUDE and its NUL */
 
 /* SHARD_ADAPTER, in the order of its words. */
@@ -40,9 +42,7 @@ struct shard_config {
 #undef X
 #undef Y
   bool asked;       /* SHARD_DATASET is set, or meant by a misspelt name */
-  bool shuffle;     /* SHARD_SEED or SHARD_EPOCH is set */
   bool seeded;      /* SHARD_SEED is set */
-  bool epoch_auto;  /* SHARD_EPOCH=auto: each full pass is an epoch */
   bool directories; /* SHARD_DATASET names directories, */
   bool buckets;     /* and buckets themselves */
   char error[384];  /* the line about the first bad variable; "": all are good */
@@ -61,6 +61,12 @@ void shard_config_stand_by(void);
 
 /* The configuration, in static storage; before shard_config_init() it holds the defaults. */
 const struct shard_config *shard_config(void);
+
+/* Whether files are shuffled in an epoch of shard_epoch_read()'s, and the number of the epoch. */
+static inline bool shard_epoch_shuffles(int64_t epoch) {
+  return epoch >= 0 || shard_config()->seeded;
+}
+static inline uint64_t shard_epoch_number(int64_t epoch) { return epoch < 0 ? 0 : (uint64_t)epoch; }
 
 #define SHARD_CONFIG_TEXT 256
 

@@ -429,20 +429,10 @@ static int take_dataset(const struct ctl_option *of) {
   return rc;
 }
 
-static int take_epoch(const struct ctl_option *of) {
-  bool good = strcmp(optarg, "auto") == 0 ||
-              shard_number_parse(optarg, 0, CTL_EPOCH_MOST, &ctl_given.epoch);
-  return good ? CTL_DONE : ctl_arguments_refuse(of);
-}
-
-static const struct ctl_option rows[] = {
-    CTL_ROW_RANK,
-    CTL_ROW_SIZE,
-    CTL_ROW_STRATEGY,
-    CTL_ROW_SEED,
-    {"epoch", .text = &ctl_given.epoch_text, .take = take_epoch, .takes = "a number or auto"},
-    {"dataset", .take = take_dataset},
-    CTL_ROW_END};
+static const struct ctl_option rows[] = {CTL_ROW_RANK,     CTL_ROW_SIZE,
+                                         CTL_ROW_STRATEGY, CTL_ROW_SEED,
+                                         CTL_ROW_EPOCH,    {"dataset", .take = take_dataset},
+                                         CTL_ROW_END};
 
 /* Set the variables that options stand for. */
 static int set_variables(void) {

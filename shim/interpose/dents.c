@@ -36,9 +36,6 @@ static int serve_dents(int fd, void *buf, size_t size, ssize_t *n) {
                         shard_real()->syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, buf,
                                               sizeof(uint64_t)) != 0);
     *n = bad ? -EFAULT : shard_view_read(served, fd, buf, size, NULL);
-    if (*n == 0) {
-      shard_view_end(served);
-    }
     shard_view_close(served);
     shard_guard_depth--;
   }

@@ -273,8 +273,6 @@ static int next_entry(struct stream *s, int fd, struct dirent64 **out) {
   rc = s->window ? fetch_shuffled(s, fd, out) : fetch_entry(s, fd, out);
   if (rc > 0) {
     s->position = (*out)->d_off;
-  } else if (rc == 0) {
-    shard_view_end(s->served); /* not before: a window has read ahead */
   }
   return rc;
 }

@@ -359,7 +359,7 @@ static void fill_head(struct shard_log_head *log, const struct shard_world *worl
   log->rank = world->rank;
   log->size = world->size;
   log->strategy = config->strategy;
-  log->shuffled = config->shuffle;
+  log->shuffled = shard_epoch_shuffles(config->epoch);
   log->seed = config->seed;
   bool served = config->dataset && !config->error[0] &&
                 (config->view == SHARD_VIEW_AUTO || config->view == SHARD_VIEW_SHARD);

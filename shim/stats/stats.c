@@ -133,7 +133,7 @@ static void take_options(struct shard_options *options) {
 static int have_root_of_config(const char *path) {
   struct shard_options options;
   take_options(&options);
-  return have_dataset(path, false, &options, shard_config()->epoch);
+  return have_dataset(path, false, &options, shard_epoch_number(shard_config()->epoch));
 }
 
 int shard_stats_root(const char *path) {
@@ -152,7 +152,7 @@ int shard_stats_bucket(const char *url) {
   int saved = errno, found = -1;
   if (n < PATH_MAX && begin(false)) {
     take_options(&options);
-    found = have_root(url, n, NULL, false, &options, shard_config()->epoch);
+    found = have_root(url, n, NULL, false, &options, shard_epoch_number(shard_config()->epoch));
   }
   errno = saved;
   return found;

@@ -73,25 +73,28 @@ static int choose_listing(struct shard_served *s) {
   return rc < 0 ? shard_loading_report_damage(s->scope.listing, rc) : 0;
 }
 
-int shard_choose_epoch(struct shard_served *s) {
+int shard_choose_all(struct shard_served *s, struct shard_view_dataset *d, int64_t epoch) {
   const struct shard_config *config = shard_config();
   const struct shard_datasets *all = shard_datasets_get();
-  struct shard_view_dataset *d = s->dataset;
   bool hash = config->strategy == SHARD_STRATEGY_HASH;
   /* A list for each epoch has been shuffled already, unless there is a seed to do it again. */
-  bool shuffle = config->shuffle && (config->seeded || !all->per_epoch);
-  s->key = shuffle ? shard_shuffle_key(config->seed, s->epoch) : 0;
+  bool shuffle = all->per_epoch ? config->seeded : shard_epoch_shuffles(epoch);
+  uint64_t number = shard_epoch_number(epoch);
+  s->dataset = d;
+  s->options = &all->options;
+  s->epoch = epoch;
+  s->key = shuffle ? shard_shuffle_key(config->seed, number) : 0;
   s->stats = -1;
   s->scope.listing = d->listing;
   if (all->per_epoch) {
-    s->error = shard_loading_have_edition(d, s->epoch, &s->scope.listing);
+    s->error = shard_loading_have_edition(d, number, &s->scope.listing);
     if (s->error != 0) {
       return s->error;
     }
   }
   struct shard_datasets_rank own = shard_datasets_get_rank();
   s->stats = shard_stats_root(d->path);
-  shard_stats_pass(s->stats, own.rank, own.size, s->epoch, shuffle);
+  shard_stats_pass(s->stats, own.rank, own.size, number, shuffle);
   uint64_t n = hash ? 0 : s->scope.listing->names.count;
   uint32_t rank = all->per_rank ? 0 : own.rank, size = all->per_rank ? 1 : own.size;
   shard_share_init(&s->share, config->strategy, rank, size, n, s->key);
@@ -99,26 +102,9 @@ int shard_choose_epoch(struct shard_served *s) {
     return choose_hash(s, own.local_rank);
   }
   if (all->per_rank || all->per_epoch) {
-    shard_stats_list(s->stats, s->epoch, s->scope.listing, all->per_rank);
+    shard_stats_list(s->stats, number, s->scope.listing, all->per_rank);
   } else {
     shard_stats_listing(s->stats, s->scope.listing, n);
   }
   return choose_listing(s);
-}
-
-int shard_choose_all(struct shard_served *s, struct shard_view_dataset *d, int fd) {
-  const struct shard_config *config = shard_config();
-  s->dataset = d;
-  s->options = &shard_datasets_get()->options;
-  s->epoch = config->epoch;
-  if (config->epoch_auto) {
-    off_t at = s->base == 0 ? lseek(fd, 0, SEEK_CUR) : 1;
-    if (at < 0) {
-      return -EIO; /* whether a pass begins is not known */
-    }
-    bool begins = at == 0;
-    s->passes = &d->passes;
-    s->epoch = begins ? shard_passes_begin(s->passes) : shard_passes_epoch(s->passes);
-  }
-  return shard_choose_epoch(s);
 }

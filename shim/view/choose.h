@@ -5,15 +5,14 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 struct shard_served;
 struct shard_view_dataset;
 
 /*
- * Fill in everything of *served but path and base, for directory fd of a dataset whose listing, if
- * it has one, is open. If fd is a root at its beginning, a pass may begin (passes.h). 0, or a
- * negative errno, of which a message was printed.
+ * Fill in everything of *served but path and base, for a directory of a dataset whose listing, if
+ * it has one, is open, in an epoch of shard_datasets_find_epoch()'s. 0, or a negative errno, of
+ * which a message was printed.
  */
-int shard_choose_all(struct shard_served *served, struct shard_view_dataset *d, int fd);
-
-/* The same for another epoch, served->epoch. */
-int shard_choose_epoch(struct shard_served *served);
+int shard_choose_all(struct shard_served *served, struct shard_view_dataset *d, int64_t epoch);

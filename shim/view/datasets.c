@@ -17,6 +17,8 @@
 #include "view/once.h"
 #include "view/place.h"
 
+#define UNREAD (-2) /* no epoch: the root was not read */
+
 atomic_int shard_datasets_state;
 struct shard_datasets shard_datasets_all;
 
@@ -88,7 +90,7 @@ static int add_dataset(const struct shard_dataset_item *item) {
   struct shard_view_dataset *d = &shard_datasets_all.items[shard_datasets_all.count];
   struct shard_place_root *root = &shard_datasets_all.roots[shard_datasets_all.count++];
   struct shard_climb_root now;
-  shard_passes_init(&d->passes, shard_config()->epoch);
+  atomic_init(&d->epoch, UNREAD);
   d->path = path;
   d->url = url;
   root->path = path;
@@ -150,6 +152,27 @@ const struct shard_datasets *shard_datasets_set_up(void) {
     shard_once_leave(&shard_datasets_state, rc == 0 ? SHARD_ONCE_READY : SHARD_ONCE_EMPTY);
   }
   return rc == 0 ? &shard_datasets_all : NULL;
+}
+
+/* ---- the epoch ---------------------------------------------------------- */
+
+int shard_datasets_find_epoch(struct shard_view_dataset *d, bool begins, int64_t *epoch) {
+  static atomic_bool said;
+  char err[500], text[900];
+  int64_t known = atomic_load(&d->epoch);
+  if (!begins && known != UNREAD) {
+    *epoch = known;
+    return 0;
+  }
+  int rc = shard_epoch_read(epoch, err, sizeof(err));
+  if (rc != 0) {
+    snprintf(text, sizeof(text), "%s; listing calls on '%.256s' fail", err, d->path);
+    shard_once_complain(&said, text);
+  }
+  if (begins) {
+    atomic_store(&d->epoch, rc ? UNREAD : *epoch);
+  }
+  return rc;
 }
 
 /* ---- the rank ----------------------------------------------------------- */

@@ -14,7 +14,6 @@
 #include "libshard.h"
 #include "listing/options.h"
 #include "view/once.h"
-#include "view/passes.h"
 #include "view/place.h"
 #include "view/serve.h"
 
@@ -22,8 +21,8 @@ struct shard_edition; /* loading.c's */
 
 struct shard_view_dataset {
   const char *path;
-  const char *url;     /* the s3:// prefix it stands for; NULL: none */
-  shard_passes passes; /* under SHARD_EPOCH=auto */
+  const char *url;       /* the s3:// prefix it stands for; NULL: none */
+  _Atomic int64_t epoch; /* in which this process, or its parent, read the root last */
   /* What loading.c fills in. */
   atomic_int state; /* a slot (once.h) for what follows */
   struct shard_listing *listing;
@@ -59,6 +58,13 @@ static inline const struct shard_datasets *shard_datasets_get(void) {
       atomic_load_explicit(&shard_datasets_state, memory_order_acquire) == SHARD_ONCE_READY;
   return ready ? &shard_datasets_all : shard_datasets_set_up();
 }
+
+/*
+ * The epoch in which a directory of the dataset is read. begins: it is the root, from its
+ * beginning; then SHARD_EPOCH tells, as the program has set it by now. Else that in which the root
+ * was read last; before that, too, SHARD_EPOCH tells. 0, or -EINVAL and a line.
+ */
+int shard_datasets_find_epoch(struct shard_view_dataset *d, bool begins, int64_t *epoch);
 
 /* Which share this process has. */
 struct shard_datasets_rank {

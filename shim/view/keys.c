@@ -23,12 +23,10 @@ void shard_sharing_get(struct shard_sharing *out) {
   const struct shard_config *config = shard_config();
   *out =
       (struct shard_sharing){.strategy = shard_words_at(shard_words_strategies, config->strategy),
-                             .shuffled = config->shuffle,
-                             .epoch_auto = config->epoch_auto,
+                             .seeded = config->seeded,
                              .includes = config->include != NULL,
                              .has_listing = config->listing != NULL,
-                             .has_stats = config->stats != NULL,
-                             .epoch = config->epoch};
+                             .has_stats = config->stats != NULL};
 }
 
 ssize_t shard_buckets(char *buf, size_t size) {
@@ -63,13 +61,13 @@ int shard_bucket_open(const char *url, const char *const *environment, struct sh
   return shard_cache_open(&source, out, err, size);
 }
 
-int shard_bucket_pass(const char *url, const struct shard_listing *listing, uint64_t epoch) {
-  const struct shard_config *config = shard_config();
+int shard_bucket_pass(const char *url, const struct shard_listing *listing, int64_t epoch) {
   int dataset = shard_stats_bucket(url);
   struct shard_world world;
   char ignored[500];
   if (dataset >= 0 && shard_world_get(&world, ignored, sizeof(ignored)) == 0) {
-    shard_stats_pass(dataset, (uint32_t)world.rank, (uint32_t)world.size, epoch, config->shuffle);
+    shard_stats_pass(dataset, (uint32_t)world.rank, (uint32_t)world.size, shard_epoch_number(epoch),
+                     shard_epoch_shuffles(epoch));
   }
   if (listing) {
     shard_stats_listing(dataset, listing, shard_listing_count(listing));
@@ -121,7 +119,7 @@ static int owns(const struct question *q, const char *name, size_t length) {
                     : shard_owner_by_name(name, length, q->key, q->share.size) == q->share.rank;
 }
 
-static int ask(struct question *q, uint64_t epoch, char *err, size_t size) {
+static int ask(struct question *q, int64_t epoch, char *err, size_t size) {
   const struct shard_config *config = shard_config();
   if (config->error[0]) {
     return shard_error_set(err, size, -EINVAL, "%s", config->error);
@@ -133,13 +131,14 @@ static int ask(struct question *q, uint64_t epoch, char *err, size_t size) {
   if (config->include) {
     snprintf(q->include.include, sizeof(q->include.include), "%s", config->include);
   }
-  q->key = config->shuffle ? shard_shuffle_key(config->seed, epoch) : 0;
+  q->key =
+      shard_epoch_shuffles(epoch) ? shard_shuffle_key(config->seed, shard_epoch_number(epoch)) : 0;
   shard_share_init(&q->share, config->strategy, (uint32_t)world.rank, (uint32_t)world.size,
                    q->listing ? shard_listing_count(q->listing) : 0, q->key);
   return 0;
 }
 
-int shard_bucket_owned(const struct shard_listing *listing, uint64_t epoch, const char *keys,
+int shard_bucket_owned(const struct shard_listing *listing, int64_t epoch, const char *keys,
                        size_t count, size_t skip, int every_name, int dataset, uint8_t *owned,
                        char *err, size_t size) {
   struct question *q = calloc(1, sizeof(*q));
@@ -166,7 +165,7 @@ int shard_bucket_owned(const struct shard_listing *listing, uint64_t epoch, cons
     }
     owned[i] = (uint8_t)mine;
     if (mine && shared && !listing && !is_never_listed(name, n)) {
-      shard_stats_served(dataset, epoch, name, n);
+      shard_stats_served(dataset, shard_epoch_number(epoch), name, n);
     }
     keys += length + 1;
   }

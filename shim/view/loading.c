@@ -97,7 +97,7 @@ static int check_names(const struct shard_view_dataset *d, const struct shard_li
 static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
   const struct shard_datasets *all = shard_datasets_get();
   if (all->is_manifest || all->per_rank) {
-    return open_named(d, shard_config()->epoch, &d->listing, err, size);
+    return open_named(d, 0, &d->listing, err, size);
   }
   const struct shard_cache_source source = {
       .dir = d->path, .url = d->url, .options = &all->options};

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
+#include "config/config.h"
 #include "host/real.h"
 #include "stats/stats.h"
 
@@ -339,7 +340,7 @@ static void note_served(const struct shard_served *s, const char *name, char *pa
   size_t length = strlen(name);
   if (shard_options_match(s->options, name, length)) {
     memcpy(path + s->base, name, length + 1);
-    shard_stats_served(s->stats, s->epoch, path, s->base + length);
+    shard_stats_served(s->stats, shard_epoch_number(s->epoch), path, s->base + length);
   }
 }
 

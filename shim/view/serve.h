@@ -6,7 +6,6 @@
 #include "listing/listing.h"
 #include "listing/options.h"
 #include "shard/shard.h"
-#include "view/passes.h"
 #include "view/view.h"
 
 enum shard_served_how {
@@ -40,8 +39,7 @@ struct shard_served {
   struct shard_share share;
   uint64_t key; /* of the shuffle; 0: none */
   struct shard_permutation leaf;
-  shard_passes *passes; /* the dataset's, under SHARD_EPOCH=auto; else NULL */
-  uint64_t epoch;
+  int64_t epoch;     /* shard_epoch_read()'s */
   int stats;         /* the dataset's number there, or -1 */
   bool own_position; /* the file system cannot set a directory's offset: the reader keeps it */
   size_t base;

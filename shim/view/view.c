@@ -94,13 +94,13 @@ void shard_view_init(void) {
  * Whether this rank sees the dataset as it is: in a world of one all is its own. Then statistics
  * learn of the pass here.
  */
-static bool sees_all(const struct shard_view_dataset *d) {
+static bool sees_all(const struct shard_view_dataset *d, int64_t epoch) {
   const struct shard_config *config = shard_config();
   struct shard_datasets_rank own = shard_datasets_get_rank();
-  if (own.size != 1 || config->shuffle || config->listing) {
+  if (own.size != 1 || shard_epoch_shuffles(epoch) || config->listing) {
     return false;
   }
-  shard_stats_pass(shard_stats_root(d->path), own.rank, own.size, config->epoch, false);
+  shard_stats_pass(shard_stats_root(d->path), own.rank, own.size, 0, false);
   return true;
 }
 
@@ -123,8 +123,11 @@ __attribute__((noinline)) static int serve_place(int fd, struct shard_view_datas
                                                  const char *path, struct shard_served **out) {
   bool divided =
       shard_config()->strategy != SHARD_STRATEGY_HASH && !shard_datasets_get()->per_epoch;
+  int64_t epoch;
   int rc = find_rank();
-  if (rc != 0 || sees_all(d)) {
+  /* Where an offset cannot be told, a directory is read from its beginning. */
+  rc = rc ? rc : shard_datasets_find_epoch(d, !*path && lseek(fd, 0, SEEK_CUR) <= 0, &epoch);
+  if (rc != 0 || sees_all(d, epoch)) {
     return rc;
   }
   rc = divided ? shard_loading_have_listing(d) : 0;
@@ -140,7 +143,7 @@ __attribute__((noinline)) static int serve_place(int fd, struct shard_view_datas
   if (s->base > 0) {
     s->path[s->base++] = '/';
   }
-  rc = shard_choose_all(s, d, fd);
+  rc = shard_choose_all(s, d, epoch);
   if (rc != 0) {
     free(s);
     return rc;
@@ -274,22 +277,13 @@ ssize_t shard_view_read(struct shard_served *s, int fd, void *buf, size_t size, 
   return n == -ENOENT && position ? 0 : n;
 }
 
-void shard_view_end(struct shard_served *s) {
-  if (s->passes && s->base == 0) {
-    shard_passes_end(s->passes, s->epoch);
-  }
-}
-
 int shard_view_rewind(struct shard_served *s) {
-  uint64_t epoch = s->epoch;
-  if (s->passes) {
-    epoch = s->base == 0 ? shard_passes_begin(s->passes) : shard_passes_epoch(s->passes);
+  int64_t epoch;
+  int rc = shard_datasets_find_epoch(s->dataset, s->base == 0, &epoch);
+  if (rc == 0 && (epoch != s->epoch || s->error)) {
+    s->error = shard_choose_all(s, s->dataset, epoch);
   }
-  if (epoch != s->epoch || s->error) {
-    s->epoch = epoch;
-    s->error = shard_choose_epoch(s); /* what is left of the epoch before is not to be read */
-  }
-  return s->error;
+  return rc ? rc : s->error; /* what is left of the epoch before is not to be read */
 }
 
 uint64_t shard_view_window_key(const struct shard_served *s) {

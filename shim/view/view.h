@@ -31,8 +31,7 @@ bool shard_view_active(void);
  * cannot be served, or that cannot be told; a message was printed, but of a lack of memory or
  * descriptors.
  *
- * Under SHARD_EPOCH=auto a new pass begins if fd is a root at its beginning, and the last pass was
- * read to its end.
+ * A root at its beginning is read in the epoch that SHARD_EPOCH tells then.
  */
 int shard_view_open(int fd, struct shard_served **out);
 
@@ -48,12 +47,9 @@ void shard_view_close(struct shard_served *served);
 ssize_t shard_view_read(struct shard_served *served, int fd, void *buf, size_t size,
                         off_t *position);
 
-/* The program has met the end: under SHARD_EPOCH=auto a root's pass has ended. */
-void shard_view_end(struct shard_served *served);
-
 /*
- * Reading begins anew, as if the directory had just been opened: under SHARD_EPOCH=auto this may be
- * another pass, with another order and window key. 0 or negative errno.
+ * Reading begins anew, as if the directory had just been opened: in another epoch, with another
+ * order and window key, if SHARD_EPOCH tells another one. 0 or negative errno.
  */
 int shard_view_rewind(struct shard_served *served);
 

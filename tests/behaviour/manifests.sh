@@ -72,54 +72,79 @@ for ext in gz zst; do
   verdict "no bytes, and not an empty $ext" "$([ $? = 2 ] || echo listed; grep -q "cut.txt.$ext is 0 bytes long" err || shown cat err)"
 done
 
-# Each pass an epoch.
+# The program sets each epoch before it lists.
 for e in 0 1 2; do "$CTL" manifest f.listing --size 2 --seed 4 --epoch $e -o 'm/p%r.%e.txt'; done
-SHARD_EPOCH=auto as 1 2 'm/p%r.%e.txt' "$PYTHON" -c "
+as 1 2 'm/p%r.%e.txt' "$PYTHON" -c "
 import os, sys
-for e in range(3):
-    got = os.listdir(sys.argv[1])
-    if got != open(f'm/p1.{e}.txt').read().split(): print('epoch', e, got[:3])
+for e in 0, 1, 2, 1:
+    os.environ['SHARD_EPOCH'] = str(e)
+    for k in range(2): # a line of a log lists, too
+        got = os.listdir(sys.argv[1])
+        if got != open(f'm/p1.{e}.txt').read().split(): print('epoch', e, got[:3])
+del os.environ['SHARD_EPOCH']
+if os.listdir(sys.argv[1]) != got: print('a number that is gone')
+os.environ['SHARD_EPOCH'] = '3'
 for fd in [os.open(sys.argv[1], os.O_RDONLY)]:
     try: print('epoch 3', os.listdir(fd)[:3])
     except FileNotFoundError: pass
 " "$F" >got 2>err
-verdict "passes are epochs" "$(cat got)"
+verdict "epochs of a program" "$(cat got)"
 verdict "an epoch without a list is said once, by name" "$([ "$(grep -c 'm/p1.3.txt.*epoch 3' err)" = 1 ] || shown cat err)"
-SHARD_EPOCH=auto as 1 2 'm/p%r.%e.txt' perl -e 'opendir(D, $ARGV[0]); for (1 .. 3) { print join(" ", grep { !/^\./ } readdir D), "\n"; rewinddir D } print scalar(() = readdir D), " $!\n"' "$F" >got 2>err
+as 1 2 'm/p%r.%e.txt' perl -e '$ENV{SHARD_EPOCH} = 0; opendir(D, $ARGV[0]); for (1 .. 3) { print join(" ", grep { !/^\./ } readdir D), "\n"; $ENV{SHARD_EPOCH} = $_; rewinddir D } print scalar(() = readdir D), " $!\n"' "$F" >got 2>err
 verdict "rewinddir begins an epoch" "$(for e in 0 1 2; do tr '\n' ' ' <m/p1.$e.txt | sed 's/ $/\n/'; done | diff -a - <(head -3 got))"
 verdict "an epoch without a list fails" "$(tail -1 got | grep -q '^0 No such' || shown tail -1 got)"
 
-# Who rewinds it and does not read it, as Python does with a descriptor, has begun no other one.
-mkdir -p "$WORK"/auto/{a,b}; touch "$WORK"/auto/f{00..29} "$WORK"/auto/{a,b}/g{0..9}
-for e in 0 1 2; do "$CTL" index "$WORK/auto" -o m/auto.$e.listing --quiet >/dev/null; done
-fwalk='import os, sys
-for k in range(2):
-    for how in os.walk, os.fwalk:
-        if (how is os.walk) == (sys.argv[2] == "walk"):
-            print([(d, sorted(f)) for d, _, f, *_ in sorted(how(sys.argv[1]))])'
-for s in range hash; do
-  for how in walk fwalk; do
-    DATASET=$WORK/auto SHARD_STATS=$WORK/%r.$how.json SHARD_STRATEGY=$s SHARD_SEED=3 SHARD_EPOCH=auto as 0 2 m/auto.0.listing \
-      "$PYTHON" -c "$fwalk" "$WORK/auto" $how >$how.got 2>&1
-    grep -o '"epoch": [0-9]*' "0.$how.json" | sort -u >>$how.got
-  done
-  same "a walk by descriptors is one pass, $s" walk.got fwalk.got
+# A directory below the root is read in the epoch of the root; a number that is wrong lists nothing; a forked worker
+# has its parent's epoch.
+mkdir -p "$WORK"/deep/{a,b}; touch "$WORK"/deep/f{00..29} "$WORK"/deep/{a,b}/g{0..9}
+for e in 0 1 2; do "$CTL" index "$WORK/deep" -o m/deep.$e.listing --quiet >/dev/null; done
+for s in range stride hash; do
+  DATASET=$WORK/deep SHARD_STRATEGY=$s as 0 2 m/deep.0.listing "$PYTHON" -c '
+import os, subprocess, sys
+def listed(*below): return sorted(os.listdir(os.path.join(sys.argv[1], *below)))
+def epoch(e): os.environ["SHARD_EPOCH"] = str(e)
+def fresh(e): # a process that has not read the root
+    return eval(subprocess.run([sys.executable, "-c", "import os, sys; print(sorted(os.listdir(sys.argv[1])))", sys.argv[1] + "/a"],
+                env={**os.environ, "SHARD_EPOCH": str(e)}, capture_output=True, check=True).stdout)
+want = {e: fresh(e) for e in range(40)}
+other = next(e for e in want if want[e] != want[0])
+epoch(other)
+if listed("a") != want[other]: print("before the root is read")
+epoch(0); one = listed()
+if listed("a") != want[0]: print("epoch 0")
+epoch(other)
+if listed("a") != want[0]: print("the root was not read anew")
+pid = os.fork()
+if pid == 0: os._exit(listed("a") != want[0])
+if os.waitpid(pid, 0)[1]: print("a worker that is forked")
+two = listed()
+if one == two or listed("a") != want[other]: print("another epoch")
+for wrong in "auto", "-1", "", "x", str(2 ** 62 + 1):
+    epoch(wrong)
+    for below in (), ("a",):
+        try: print("listed", wrong, listed(*below))
+        except OSError as error:
+            if error.errno != 22: print(error)
+epoch(0)
+if listed() != one: print("a number that is right again")
+' "$WORK/deep" >got 2>err
+  verdict "epochs of sub-directories, $s" "$(cat got)"
+  verdict "a wrong epoch is said once, with the remedy, $s" \
+    "$([ "$(grep -c 'SHARD_EPOCH=.auto.*os.environ."SHARD_EPOCH". = str(epoch)' err)" = 1 ] && [ "$(grep -vc "is not used" err)" = 1 ] || shown cat err)"
 done
-# Who looks at the first entry only has not read it to its end, though a window has.
-for s in range hash; do
-  for first in 0 1; do
-    DATASET=$WORK/auto SHARD_STRATEGY=$s SHARD_SEED=3 SHARD_EPOCH=auto as 0 2 m/auto.0.listing perl -e '
-      if ($ARGV[1]) { opendir(D, $ARGV[0]); $a = readdir D; closedir D } opendir(D, $ARGV[0]); print join("\n", readdir D), "\n"' \
-      "$WORK/auto" $first >first.$first 2>&1
-  done
-  same "the first entry is no pass, $s" first.0 first.1
-done
+DATASET=$WORK/deep SHARD_EPOCH=auto as 0 2 m/deep.0.listing ls "$WORK/deep" >got 2>err
+verdict "auto is refused" "$([ $? = 2 ] || echo listed; grep -q 'os.environ."SHARD_EPOCH". = str(epoch)' err || shown cat err)"
+# In a world of one the first epoch begins the shuffle.
+DATASET=$F SHARD_RANK=0 SHARD_SIZE=1 SHARD_DATASET=$F LD_PRELOAD=$LIB "$PYTHON" -c 'import os, sys
+plain = os.listdir(sys.argv[1]); os.environ["SHARD_EPOCH"] = "0"; one = os.listdir(sys.argv[1])
+if one == plain or one == sorted(one) or sorted(one) != sorted(plain): print(one[:3])' "$F" >got 2>err
+verdict "an epoch in a world of one" "$(cat got)"
 # One whose list is damaged fails, also in a directory that was open before.
-at=$(LC_ALL=C grep -obUaP '\x01a\x00' m/auto.0.listing | cut -d: -f1 | head -1)
+at=$(LC_ALL=C grep -obUaP '\x01a\x00' m/deep.0.listing | cut -d: -f1 | head -1)
 verdict "the name in the list" "$([ "$at" ] || echo "not found")"
-for e in 1 2; do printf '\377' | dd of=m/auto.$e.listing bs=1 seek=$((at + 1)) conv=notrunc 2>/dev/null; done
-DATASET=$WORK/auto SHARD_EPOCH=auto as 0 1 'm/auto.%e.listing' perl -e 'opendir(A, "$ARGV[0]/a"); for (0 .. 2) { $! = 0; @a = readdir A;
-  print scalar(@a), " ", $! + 0, "\n"; opendir(D, $ARGV[0]); @d = readdir D; closedir D; rewinddir A }' "$WORK/auto" >got 2>err
+for e in 1 2; do printf '\377' | dd of=m/deep.$e.listing bs=1 seek=$((at + 1)) conv=notrunc 2>/dev/null; done
+DATASET=$WORK/deep as 0 1 'm/deep.%e.listing' perl -e '$ENV{SHARD_EPOCH} = 0; opendir(A, "$ARGV[0]/a"); for (0 .. 2) { $! = 0; @a = readdir A;
+  print scalar(@a), " ", $! + 0, "\n"; $ENV{SHARD_EPOCH} = $_; opendir(D, $ARGV[0]); @d = readdir D; closedir D; rewinddir A }' "$WORK/deep" >got 2>err
 verdict "rewinddir into a damaged list" "$(printf '12 0\n12 0\n0 5\n' | diff - got)"
 
 # One for all ranks: it is divided.

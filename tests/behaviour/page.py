@@ -33,6 +33,7 @@ RANK = """
 import os, sys, time
 big = bytearray(150 << 20) if os.environ["SHARD_RANK"] == "0" else None
 for epoch in range(3):
+    os.environ["SHARD_EPOCH"] = str(epoch)
     for name in os.listdir(sys.argv[1]):
         open(os.path.join(sys.argv[1], name)).close()
     time.sleep(0.3)
@@ -188,7 +189,7 @@ def real():
     for i in range(FILES):
         open(f"{data}/{i}", "x").close()
     env = {**{key: value for key, value in os.environ.items() if not key.startswith("SHARD_")}, "SHARD_DATASET": data,
-           "SHARD_STATS": out + "/%r.json", "SHARD_CACHE_DIR": WORK + "/cache", "SHARD_SEED": "7", "SHARD_EPOCH": "auto",
+           "SHARD_STATS": out + "/%r.json", "SHARD_CACHE_DIR": WORK + "/cache", "SHARD_SEED": "7",
            "SHARD_SIZE": str(RANKS), "LD_PRELOAD": paths.LIBRARY}
     before = time.time() * 1000
     ranks = [subprocess.Popen([sys.executable, "-S", "-c", RANK, data], env={**env, "SHARD_RANK": str(r)}) for r in range(RANKS)]

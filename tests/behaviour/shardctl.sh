@@ -309,8 +309,8 @@ gives "run: before another preload" "$LIB:$jemalloc" env LD_PRELOAD="$jemalloc" 
 gives "run: preloaded already" "$jemalloc $LIB" env LD_PRELOAD="$jemalloc $LIB" "$CTL" run sh "$R/show"
 gives "run twice" "$LIB" "$CTL" run "$CTL" run sh "$R/show"
 # shellcheck disable=SC2016
-gives "run: the environment" "$R/in:$R 1 2 hash 3 auto" env -C "$R" "$CTL" run --dataset in --dataset . --rank 1 --size 2 \
-  --strategy hash --seed 3 --epoch=auto sh -c 'echo $SHARD_DATASET $SHARD_RANK $SHARD_SIZE $SHARD_STRATEGY $SHARD_SEED $SHARD_EPOCH'
+gives "run: the environment" "$R/in:$R 1 2 hash 3 4" env -C "$R" "$CTL" run --dataset in --dataset . --rank 1 --size 2 \
+  --strategy hash --seed 3 --epoch=4 sh -c 'echo $SHARD_DATASET $SHARD_RANK $SHARD_SIZE $SHARD_STRATEGY $SHARD_SEED $SHARD_EPOCH'
 gives "run: a shard" "f" env SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 0 --size 1 ls "$R/in"
 gives "run: another shard" "" env SHARD_JOB=run SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 0 --size 2 ls "$R/in"
 # By timeout, too, as gives calls it: that lets a signal through which its caller ignores.

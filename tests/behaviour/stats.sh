@@ -235,7 +235,8 @@ rm -f "$WORK/out"/*
 # ---- a job: each rank lists the dataset, and reads its share
 cat >"$WORK/read.py" <<'P'
 import os, sys
-for _ in range(int(sys.argv[2])):
+for epoch in range(int(sys.argv[2])):
+    if os.environ.get("EPOCHS"): os.environ["SHARD_EPOCH"] = str(epoch)
     for d, dirs, files in os.walk(os.fsencode(sys.argv[1])):
         dirs[:] = [x for x in dirs if not os.path.islink(os.path.join(d, x))]
         for name in files: open(os.path.join(d, name), "rb").close()
@@ -259,7 +260,7 @@ verify() {
 for size in 2 5; do # a world of one has no listing
   for strategy in range stride; do
     for seed in '' 11; do
-      verdict "job of $size, $strategy${seed:+, shuffled}" "$(job $size 2 SHARD_STRATEGY=$strategy ${seed:+SHARD_SEED=$seed SHARD_EPOCH=auto} 2>&1)"
+      verdict "job of $size, $strategy${seed:+, shuffled}" "$(job $size 2 SHARD_STRATEGY=$strategy ${seed:+SHARD_SEED=$seed EPOCHS=1} 2>&1)"
       verify "... is proven" 0 "proven, for $size ranks" "$WORK"/out/*.json
       verify "... and each file opened" 0 "by the rank that owns it" "$WORK"/out/*.json
       verify "... with the listing" 0 "proven, for $size ranks" "$WORK"/out/*.json --listing "$WORK/whole.listing"
@@ -281,7 +282,7 @@ assert total == $all" 2>&1 | tail -1)"
   verify "... needs the listing" 1 "without --listing" "$WORK"/out/*.json
   verify "... with it is proven" 0 "partition its $all names; each was opened once" "$WORK"/out/*.json --listing "$WORK/whole.listing"
 done
-job 3 2 SHARD_STRATEGY=hash SHARD_SEED=5 SHARD_EPOCH=auto; verify "hash, shuffled" 0 "epoch 1: the shares" "$WORK"/out/*.json --listing "$WORK/whole.listing"
+job 3 2 SHARD_STRATEGY=hash SHARD_SEED=5 EPOCHS=1; verify "hash, shuffled" 0 "epoch 1: the shares" "$WORK"/out/*.json --listing "$WORK/whole.listing"
 rank SHARD_LISTING=../whole.listing sh -c '"$@"; cd /' - "$PYTHON" "$WORK/read.py" "$D" 1; verify "a listing named by a relative path" 0 "partition its $all names" "$S"
 job 40 1; verify "more ranks than files" 0 "proven, for 40 ranks" "$WORK"/out/*.json
 job 2 1 SHARD_EPOCH=77 SHARD_SEED=18446744073709551615; verify "a set epoch, the largest seed" 0 "epoch 77" "$WORK"/out/*.json
@@ -397,7 +398,7 @@ done
 (cd "$L" && sort -u *.0.txt | grep -c . >count)
 grep -h . "$L"/?.0.txt >"$WORK/plain.names"; "$CTL" index "$WORK/plain.names" --root "$D" -o "$WORK/plain.listing" --quiet >/dev/null
 own() { job 3 "$@"; }
-own 2 SHARD_LISTING="$L/%r.%e.txt" SHARD_EPOCH=auto
+own 2 SHARD_LISTING="$L/%r.%e.txt" EPOCHS=1
 verify "own lists: need the whole" 1 "cannot prove without --listing" "$WORK"/out/*.json
 verify "own lists: proven" 0 "epoch 1: the lists of '$D' partition its $(cat "$L/count") names; each was opened once" "$WORK"/out/*.json --listing "$WORK/plain.listing"
 verify "own lists: not of another listing" 1 "some are left out" "$WORK"/out/*.json --listing "$WORK/whole.listing"
@@ -411,9 +412,9 @@ own 1 SHARD_LISTING="$L/%r.%e.txt"; verify "own lists: a name twice, another lef
 cat "$L"/0.0.txt "$WORK/kept" >"$L/0.new"; mv "$L/0.new" "$L/0.0.txt"; own 1 SHARD_LISTING="$L/%r.%e.txt"
 verify "own lists: one is empty, and nothing is missing" 0 "proven, for 3 ranks" "$WORK"/out/*.json --listing "$WORK/plain.listing"
 for e in 0 1; do shuf "$WORK/plain.names" >"$L/all.$e.txt"; done
-own 2 SHARD_LISTING="$L/all.%e.txt" SHARD_EPOCH=auto; verify "a list for each epoch" 0 "not proven without --listing" "$WORK"/out/*.json
+own 2 SHARD_LISTING="$L/all.%e.txt" EPOCHS=1; verify "a list for each epoch" 0 "not proven without --listing" "$WORK"/out/*.json
 verify "a list for each epoch, with the whole" 0 "epoch 1: the shares" "$WORK"/out/*.json --listing "$WORK/plain.listing"
-cp "$WORK/out/0.json" "$WORK/one"; shuf "$WORK/plain.names" >"$L/all.1.txt"; own 2 SHARD_LISTING="$L/all.%e.txt" SHARD_EPOCH=auto; cp "$WORK/one" "$WORK/out/0.json"
+cp "$WORK/out/0.json" "$WORK/one"; shuf "$WORK/plain.names" >"$L/all.1.txt"; own 2 SHARD_LISTING="$L/all.%e.txt" EPOCHS=1; cp "$WORK/one" "$WORK/out/0.json"
 verify "a list for each epoch that is another for some ranks" 1 "epoch 1: rank 1" "$WORK"/out/*.json
 own 1 SHARD_LISTING="$L/all.0.txt"; verify "a list for all: the whole in another order" 0 "same names in another order" "$WORK"/out/*.json --listing "$WORK/plain.listing"
 cp "$WORK/plain.names" "$L/r0.txt"; script 1 "$read1; head -3 '$L/r0.txt' >'$L/n'; mv '$L/n' '$L/r0.txt'; $read1" SHARD_LISTING="$L/r%r.txt"

@@ -91,7 +91,7 @@ static void nothing_set(void **state) {
   assert_int_equal(seen->config.window, 1024);
   assert_int_equal(seen->config.s3_connections, 32);
   assert_true(seen->config.build_memory == 256 << 20);
-  assert_false(seen->config.shuffle || seen->config.seeded || seen->config.epoch_auto);
+  assert_false(seen->config.seeded || seen->config.epoch != SHARD_EPOCH_UNSET);
 }
 
 /* Numbers of every width, and what follows from them. */
@@ -101,13 +101,12 @@ static void kept(void **state) {
        "SHARD_BUILD_MEMORY=1G", "SHARD_LISTING=s3://b/l");
   assert_string_equal(seen->err, "");
   assert_true(seen->config.seed == UINT64_MAX && seen->config.epoch == 7);
-  assert_true(seen->config.shuffle && seen->config.seeded && !seen->config.epoch_auto);
+  assert_true(seen->config.seeded);
   assert_int_equal(seen->config.window, 9);
   assert_true(seen->config.build_memory == 1 << 30);
   assert_string_equal(seen->listing, "s3://b/l");
-  LOAD("SHARD_EPOCH=auto");
-  assert_true(seen->config.shuffle && !seen->config.seeded && seen->config.epoch_auto);
-  assert_true(seen->config.epoch == 0);
+  LOAD("SHARD_EPOCH=0");
+  assert_true(!seen->config.seeded && seen->config.epoch == 0);
 }
 
 /* Datasets that stand for buckets have a colon that does not separate. */
@@ -415,7 +414,9 @@ static void misvalued(void **state) {
       "SHARD_STRATEGY=hsah",
       "SHARD_SEED=one",
       "SHARD_SEED=18446744073709551616",
-      "SHARD_EPOCH=automatic",
+      "SHARD_EPOCH=auto",
+      "SHARD_EPOCH=-1",
+      "SHARD_EPOCH=4611686018427387905",
       "SHARD_WINDOW=0",
       "SHARD_INCLUDE=",
       "SHARD_LISTING=",

@@ -3,8 +3,7 @@
 
 s3fs keeps listings, and takes a key that is not in one for a file that is not there. So listings
 that a dataset divides are not kept: open(), info(), exists() and cat() ask the server, as they do
-for a folder that was never listed, and each find() is a listing of its own (which SHARD_EPOCH=auto
-counts).
+for a folder that was never listed, and each find() is a listing of its own.
 
 info(), exists() and isdir() ask whether there is something, which is the same for all ranks: they
 are not divided. In find() they are: a share without keys is no folder there, nor is one that has folders

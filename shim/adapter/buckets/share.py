@@ -60,10 +60,14 @@ class Dataset:
         self.number, self.scheme, self.bucket = number, scheme, bucket
         self.root = prefix if not prefix or prefix.endswith("/") else prefix + "/"
         self.url = "%s://%s/%s" % (scheme, bucket, self.root)
-        self.passes = _Passes()
+        self.epoch = None  # in which this process has listed it from its beginning last
         self.stats = None  # its number in the statistics
         self.begun = False  # whether this process has listed it from its beginning
         self.shown = False  # whether this process has been given a key of its own
+
+    def begins(self, prefix, start):
+        """Whether a listing of a prefix, after a key, is one of this dataset from its beginning."""
+        return not start and self.root.startswith(prefix)
 
 
 @functools.lru_cache(None)
@@ -240,13 +244,11 @@ class Share:
             return None
         for one in touched:
             native().run_set_listed(one.number)
-            one.begun = one.begun or (not start and one.root.startswith(prefix))
+            one.begun = one.begun or one.begins(prefix, start)
         rules, world = _rules()
         _settle(touched[0], self._endpoint)
         if epoch is None:
-            root = next((one for one in touched if one.root.startswith(prefix)), touched[0])
-            epoch = root.passes.begin(rules) if start is None and root.root.startswith(
-                prefix) else root.passes.now(rules)
+            epoch = self._find_epoch(touched, [one for one in touched if one.begins(prefix, start)])
         listings = {}
         if rules.strategy == b"hash" and rules.has_listing:
             warn_once("SHARD_LISTING is not used: SHARD_STRATEGY=hash takes none; unset one",
@@ -255,6 +257,18 @@ class Share:
             for one in touched:
                 listings[one] = self._listing(one, account or self._account, rules, world)
         return Pass(touched, listings, rules, world, prefix, delimiter, epoch, every_version)
+
+    def _find_epoch(self, touched, begun):
+        """SHARD_EPOCH, as the program has set it by now, where a dataset is listed from its
+        beginning; else that in which it was, so last. As shim/view/datasets.h has it."""
+        epoch = None if begun else touched[0].epoch
+        for one in begun:
+            one.epoch = None  # while the number is wrong
+        if epoch is None:
+            epoch = native().epoch()
+        for one in begun:
+            one.epoch = epoch
+        return epoch
 
     def _listing(self, dataset, account, rules, world):
         key = (dataset.url, _plain(self._endpoint))
@@ -301,37 +315,6 @@ def is_set_up():
         return False
 
 
-class _Passes:
-    """SHARD_EPOCH=auto: an epoch ends when the dataset's root has been listed to its end; the next
-    one begins when it is listed from its beginning again. As shim/view/passes.h has it."""
-
-    def __init__(self):
-        self._epoch, self._ended = None, set()  # epochs that have ended
-
-    def now(self, rules):
-        """The epoch."""
-        if not rules.epoch_auto:
-            return rules.epoch
-        if self._epoch is None:
-            self._epoch = rules.epoch
-        return self._epoch
-
-    def begin(self, rules):
-        """The same at the beginning of the root."""
-        epoch = self.now(rules)
-        try:
-            self._ended.remove(epoch)  # by one thread only
-        except KeyError:
-            return epoch
-        self._epoch = epoch + 1
-        return self._epoch
-
-    def end(self, epoch):
-        """The root has been listed to its end in this epoch."""
-        if epoch == self._epoch:
-            self._ended.add(epoch)
-
-
 class Pass:
     """One listing of a prefix: what is this rank's of the pages that the server gives.
 
@@ -347,7 +330,8 @@ class Pass:
         self._inside = len(parts) == 1 and prefix.startswith(parts[0].root)
         self.after = self.last = None
         self.empty = False
-        if self._inside and not delimiter and not rules.includes and not rules.shuffled:
+        shuffled = rules.seeded or epoch >= 0
+        if self._inside and not delimiter and not rules.includes and not shuffled:
             self._find_limits(rules.strategy)
         for one in parts:
             one.stats = native().bucket_pass(one.url, self._handle(one), epoch)
@@ -425,7 +409,6 @@ class Pass:
         """The client has been given the last page."""
         for part in self._parts:
             if part.root.startswith(self.prefix):
-                part.passes.end(self.epoch)
                 if part.begun and not part.shown and part not in self._listings and not is_worker():
                     warn_once("%s: rank %d of %d has no key by hash: more ranks than keys, or "
                               "chance" % (part.url, self._world.rank, self._world.size))
