@@ -232,6 +232,14 @@ int shard_bucket_owned(const struct shard_listing *listing, int64_t epoch, const
                        char *err, size_t size);
 
 /*
+ * Whether this rank's keys in an epoch are a run, the positions [*begin, *end) of the listing: 1,
+ * or 0 if they are not; or a negative errno and a line in err[size]: there are too few keys for
+ * SHARD_REMAINDER.
+ */
+int shard_bucket_run(const struct shard_listing *listing, int64_t epoch, uint64_t *begin,
+                     uint64_t *end, char *err, size_t size);
+
+/*
  * For SHARD_STATS: this process begins to list the dataset, or goes on, in this epoch; returns its
  * number for shard_bucket_owned(), -1 if no statistics are kept. And: it has opened an object, by
  * its name in the dataset.

@@ -141,6 +141,12 @@ class Native:
     def bucket_opened(self, url, name):
         self._c.shard_bucket_opened(os.fsencode(url), name.encode("utf-8", "surrogateescape"))
 
+    def run(self, handle, epoch):
+        """The positions [begin, end) that are the rank's, or None if its keys are no run."""
+        begin, end = ctypes.c_uint64(), ctypes.c_uint64()
+        found = self._done(self._c.shard_bucket_run, handle, epoch, ctypes.byref(begin), ctypes.byref(end))
+        return (begin.value, end.value) if found else None
+
     def owned(self, handle, epoch, keys, skip, every_name, dataset):
         """A flag for each key, as bytes; see shard_bucket_owned(). OSError with a line."""
         text = "\0".join(keys).encode("utf-8", "surrogateescape")

@@ -6,6 +6,7 @@
 
 const char *const shard_words_views[] = {"auto", "off", "global", "shard", NULL};
 const char *const shard_words_strategies[] = {"range", "stride", "hash", NULL};
+const char *const shard_words_remainders[] = {"keep", "drop", "repeat", NULL};
 const char *const shard_words_addressings[] = {"auto", "path", "virtual", NULL};
 const char *const shard_words_orders[] = {"path", "basename", "keep", "directory", NULL};
 const char *const shard_words_levels[] = {"error", "warn", "info", "debug", NULL};

@@ -421,6 +421,12 @@ void shard_config_init(char *const *environment) {
   if (misspelt[0]) {
     COMPLAIN("%s", misspelt);
   }
+  if (config.strategy == SHARD_STRATEGY_HASH && config.remainder != SHARD_REMAINDER_KEEP) {
+    COMPLAIN(
+        "SHARD_REMAINDER=%s does not go with SHARD_STRATEGY=hash, whose shares differ by chance; "
+        "set SHARD_STRATEGY=stride or range, or unset SHARD_REMAINDER",
+        shard_words_at(shard_words_remainders, config.remainder));
+  }
   config.asked |= config.dataset != NULL;
   config.seeded = given[AT_SEED];
   config.directories = config.dataset && shard_dataset_has(config.dataset, false);

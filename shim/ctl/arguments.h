@@ -31,9 +31,10 @@ struct ctl_arguments {
   const char *output;
   bool json, anonymous, nul;
   const char *start_after, *end_before, *order, *include, *words;
-  const char *rank_text, *size_text, *strategy_text, *seed_text, *epoch_text;
+  const char *rank_text, *size_text, *strategy_text, *remainder_text, *seed_text, *epoch_text;
   uint64_t rank, size, seed, epoch;
   enum shard_strategy strategy;
+  enum shard_remainder remainder;
 };
 extern struct ctl_arguments ctl_given; /* of the command that runs */
 
@@ -45,6 +46,8 @@ extern struct ctl_arguments ctl_given; /* of the command that runs */
 #define CTL_ROW_SIZE      {"size", CTL_NUMBER(size) " from 1 on", .least = 1, .most = INT32_MAX}
 #define CTL_ROW_STRATEGY  {"strategy", .text = &ctl_given.strategy_text, .take = ctl_arguments_strategy, \
                            .most = SHARD_STRATEGY_HASH, .takes = "range, stride or hash"}
+#define CTL_ROW_REMAINDER {"remainder", .text = &ctl_given.remainder_text, .take = ctl_arguments_remainder, \
+                           .takes = "keep, drop or repeat"}
 #define CTL_ROW_SEED      {"seed", CTL_NUMBER(seed), .most = UINT64_MAX}
 #define CTL_ROW_EPOCH     {"epoch", CTL_NUMBER(epoch), .most = CTL_EPOCH_MOST}
 #define CTL_ROW_ORDER     {"order", .text = &ctl_given.order}
@@ -78,6 +81,12 @@ uint64_t ctl_arguments_key(void);
 
 /* A strategy's word, up to that which is of->most. */
 int ctl_arguments_strategy(const struct ctl_option *of);
+
+int ctl_arguments_remainder(const struct ctl_option *of);
+
+/* Whether --remainder goes with the strategy, and with n names of `source`. CTL_DONE, or after a
+ * message. */
+int ctl_arguments_check_remainder(uint32_t size, uint64_t n, const char *source);
 
 /* Say what the option takes. */
 int ctl_arguments_refuse(const struct ctl_option *of);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cmd_ls.c - shardctl ls: the names of a listing, or of what a listing can be made of. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +17,19 @@
 
 static bool manifest, uri;
 
-static const struct ctl_option rows[] = {CTL_ROW_RANK,          CTL_ROW_SIZE,
-                                         CTL_ROW_STRATEGY,      CTL_ROW_SEED,
-                                         CTL_ROW_EPOCH,         CTL_ROW_AFTER,
-                                         CTL_ROW_BEFORE,        CTL_ROW_UNSIGNED,
-                                         CTL_ROW_NUL,           {"manifest", .flag = &manifest},
-                                         {"uri", .flag = &uri}, CTL_ROW_END};
+static const struct ctl_option rows[] = {CTL_ROW_RANK,
+                                         CTL_ROW_SIZE,
+                                         CTL_ROW_STRATEGY,
+                                         CTL_ROW_REMAINDER,
+                                         CTL_ROW_SEED,
+                                         CTL_ROW_EPOCH,
+                                         CTL_ROW_AFTER,
+                                         CTL_ROW_BEFORE,
+                                         CTL_ROW_UNSIGNED,
+                                         CTL_ROW_NUL,
+                                         {"manifest", .flag = &manifest},
+                                         {"uri", .flag = &uri},
+                                         CTL_ROW_END};
 
 /* ---- printing ----------------------------------------------------------- */
 
@@ -42,37 +50,51 @@ static void print(const char *name, size_t length) {
   putc_unlocked(ctl_given.nul ? 0 : '\n', stdout);
 }
 
-/* The share's names in the order of the listing. */
-static int print_sifted(const struct shard_listing *l, const struct shard_share *share,
+/* What the hash of each name gives to the rank. */
+static int print_hashed(const struct shard_listing *l, const struct shard_share *share,
                         uint64_t key) {
   static struct shard_cursor c;
-  bool hash = share->strategy == SHARD_STRATEGY_HASH;
-  uint64_t begin = 0, end = share->n, step = 1;
-  if (!hash) {
-    shard_share_places(share, &begin, &end, &step);
+  const char *name;
+  ssize_t n;
+  int rc = shard_listing_seek(&c, l, 0);
+  if (rc != 0) {
+    return rc;
   }
-  int rc = shard_listing_seek(&c, l, begin);
-  for (uint64_t i = begin; rc == 0 && i < end; i++) {
-    const char *name;
-    ssize_t n = shard_listing_next(&c, &name);
-    if (n <= 0) {
-      return n < 0 ? (int)n : -EBADMSG;
-    }
-    if (hash ? shard_owner_by_name(name, (size_t)n, key, share->size) == share->rank
-             : (i - begin) % step == 0) {
+  while ((n = shard_listing_next(&c, &name)) > 0) {
+    if (shard_owner_by_name(name, (size_t)n, key, share->size) == share->rank) {
       print(name, (size_t)n);
     }
   }
-  return rc;
+  return (int)n;
+}
+
+/* The share's names in the order of the listing: one after the other, and not each by a search. */
+static int print_in_order(const struct shard_listing *l, const struct shard_share *share) {
+  static struct shard_cursor c;
+  uint64_t at = UINT64_MAX; /* the cursor's position */
+  for (uint64_t k = 0; k < share->count; k++) {
+    uint64_t place = shard_share_place(share, k);
+    const char *name;
+    ssize_t n = 0;
+    int rc = place < at ? shard_listing_seek(&c, l, place) : 0;
+    for (at = place < at ? place : at; rc == 0 && at <= place; at++) {
+      n = shard_listing_next(&c, &name);
+      rc = n > 0 ? 0 : n < 0 ? (int)n : -EBADMSG;
+    }
+    if (rc != 0) {
+      return rc;
+    }
+    print(name, (size_t)n);
+  }
+  return 0;
 }
 
 /* The share's names in its shuffled order. */
 static int print_shuffled(const struct shard_listing *l, const struct shard_share *share) {
   static char name[SHARD_NAME_MAX];
-  uint64_t place, end, step;
-  shard_share_places(share, &place, &end, &step);
-  for (; place < end; place += step) {
-    ssize_t n = shard_listing_name(l, shard_share_at(share, place), name, sizeof(name));
+  for (uint64_t k = 0; k < share->count; k++) {
+    uint64_t at = shard_share_at(share, shard_share_place(share, k));
+    ssize_t n = shard_listing_name(l, at, name, sizeof(name));
     if (n < 0) {
       return (int)n;
     }
@@ -82,13 +104,14 @@ static int print_shuffled(const struct shard_listing *l, const struct shard_shar
 }
 
 /* The share that was asked for. 0, or a negative errno. */
-static int print_share(const struct shard_listing *l) {
+static int print_share(const struct shard_listing *l, uint32_t size) {
   uint64_t key = ctl_arguments_key();
   struct shard_share share;
-  shard_share_init(&share, ctl_given.strategy, (uint32_t)ctl_given.rank,
-                   ctl_given.size_text ? (uint32_t)ctl_given.size : 1, shard_listing_count(l), key);
-  return key && ctl_given.strategy != SHARD_STRATEGY_HASH ? print_shuffled(l, &share)
-                                                          : print_sifted(l, &share, key);
+  shard_share_init(&share, ctl_given.strategy, ctl_given.remainder, (uint32_t)ctl_given.rank, size,
+                   shard_listing_count(l), key);
+  return ctl_given.strategy == SHARD_STRATEGY_HASH ? print_hashed(l, &share, key)
+         : key                                     ? print_shuffled(l, &share)
+                                                   : print_in_order(l, &share);
 }
 
 static int run(char **operands) {
@@ -110,10 +133,14 @@ static int run(char **operands) {
     static char page[256 << 10];
     setvbuf(stdout, page, _IOFBF, sizeof(page));
   }
-  rc = print_share(l);
+  uint32_t size = ctl_given.size_text ? (uint32_t)ctl_given.size : 1;
+  rc = ctl_arguments_check_remainder(size, shard_listing_count(l), operands[0]);
+  int fault = rc == CTL_DONE ? print_share(l, size) : 0;
   shard_listing_close(l);
   free(root);
-  return rc == 0 ? CTL_DONE : ctl_fail("listing '%s' is damaged", operands[0]);
+  return rc != CTL_DONE ? rc
+         : fault == 0   ? CTL_DONE
+                        : ctl_fail("listing '%s' is damaged", operands[0]);
 }
 
 const struct ctl_command ctl_cmd_ls = {ctl_help_ls, rows, CTL_ONE, "one listing or directory", run};

@@ -38,6 +38,7 @@ static const struct ctl_option rows[] = {
     CTL_ROW_OUTPUT,
     {"strategy", .text = &ctl_given.strategy_text, .take = ctl_arguments_strategy,
      .most = SHARD_STRATEGY_STRIDE, .takes = "range or stride"},
+    CTL_ROW_REMAINDER,
     CTL_ROW_SEED,
     CTL_ROW_EPOCH,
     CTL_ROW_NUL,
@@ -65,15 +66,12 @@ static int write_names(void *context, FILE *out) {
   uint32_t rank = *(const uint32_t *)context;
   static char name[SHARD_NAME_MAX];
   struct shard_share share;
-  uint64_t place, end, step;
-  shard_share_init(&share, ctl_given.strategy, rank, asked.size, shard_listing_count(asked.listing),
-                   asked.key);
-  shard_share_places(&share, &place, &end, &step);
-  if (asked.bounds) {
-    place = asked.bounds[rank];
-    end = asked.bounds[rank + 1];
-  }
-  for (; place < end; place += step) {
+  shard_share_init(&share, ctl_given.strategy, ctl_given.remainder, rank, asked.size,
+                   shard_listing_count(asked.listing), asked.key);
+  uint64_t k = asked.bounds ? asked.bounds[rank] : 0,
+           end = asked.bounds ? asked.bounds[rank + 1] : share.count;
+  for (; k < end; k++) {
+    uint64_t place = asked.bounds ? k : shard_share_place(&share, k);
     shard_progress_count(&done);
     ssize_t n =
         shard_listing_name(asked.listing, shard_share_at(&share, place), name, sizeof(name));
@@ -221,8 +219,9 @@ static int write_manifests(void) {
 
 static int run(char **operands) {
   struct shard_listing *l;
-  if (asked.weights && ctl_given.strategy != SHARD_STRATEGY_RANGE) {
-    return ctl_usage("--weights goes with the range strategy only");
+  if (asked.weights &&
+      (ctl_given.strategy != SHARD_STRATEGY_RANGE || ctl_given.remainder != SHARD_REMAINDER_KEEP)) {
+    return ctl_usage("--weights goes with the range strategy only, and without --remainder");
   }
   asked.pattern = ctl_given.output;
   asked.size = (uint32_t)ctl_given.size;
@@ -236,7 +235,8 @@ static int run(char **operands) {
     return rc;
   }
   asked.listing = l;
-  rc = write_manifests();
+  rc = ctl_arguments_check_remainder(asked.size, shard_listing_count(l), operands[0]);
+  rc = rc == CTL_DONE ? write_manifests() : rc;
   shard_listing_close(l);
   return rc;
 }

@@ -96,7 +96,8 @@ static bool read_at(int fd, uint64_t at, void *buf, size_t size) {
 /* Whether the rest can be computed with these numbers. */
 static bool is_sound(const struct shard_log_head *head) {
   return head->magic == SHARD_LOG_MAGIC && head->size >= 1 && head->rank >= 0 &&
-         head->rank < head->size && head->strategy <= SHARD_STRATEGY_HASH;
+         head->rank < head->size && head->strategy <= SHARD_STRATEGY_HASH &&
+         head->remainder <= SHARD_REMAINDER_REPEAT;
 }
 
 /* The log's head and its datasets, whose texts end. Malloc'd; NULL if it is no log. */
@@ -357,11 +358,11 @@ static void find_shares(const struct stats *s, struct dataset *d) {
     return;
   }
   for (size_t k = 0; k < count; k++) {
-    uint64_t key = h->shuffled ? shard_shuffle_key(h->seed, d->log->first + k) : 0, at, end, step;
-    shard_share_init(&shares[k].share, (enum shard_strategy)h->strategy, (uint32_t)h->rank,
-                     (uint32_t)h->size, d->entries, key);
-    shard_share_places(&shares[k].share, &at, &end, &step);
-    shares[k].owned.count = at < end ? (end - at + step - 1) / step : 0;
+    uint64_t key = h->shuffled ? shard_shuffle_key(h->seed, d->log->first + k) : 0;
+    shard_share_init(&shares[k].share, (enum shard_strategy)h->strategy,
+                     (enum shard_remainder)h->remainder, (uint32_t)h->rank, (uint32_t)h->size,
+                     d->entries, key);
+    shares[k].owned.count = shares[k].share.count;
   }
   d->summed =
       sum_listing(d->log->listing, d->log->digest, inside,
@@ -386,8 +387,9 @@ static void find_share_of_list(const struct stats *s, const struct dataset *d, s
   }
   struct ctl_nameset_share share;
   uint64_t key = h->shuffled && !all ? shard_shuffle_key(h->seed, d->log->first + k) : 0;
-  shard_share_init(&share.share, (enum shard_strategy)h->strategy, all ? 0 : (uint32_t)h->rank,
-                   all ? 1 : (uint32_t)h->size, e->list->entries, key);
+  shard_share_init(&share.share, (enum shard_strategy)h->strategy,
+                   all ? SHARD_REMAINDER_KEEP : (enum shard_remainder)h->remainder,
+                   all ? 0 : (uint32_t)h->rank, all ? 1 : (uint32_t)h->size, e->list->entries, key);
   share.owned = (struct ctl_nameset){0};
   e->summed = sum_listing(e->list->listing, e->list->digest, NULL, 0, &e->whole, &share, 1);
   e->owned = share.owned;
@@ -539,6 +541,8 @@ static struct json_object *make_stats(const struct stats *s) {
   ctl_json_add_text(o, "view", shard_words_at(shard_words_views, view));
   ctl_json_add_text(o, "strategy",
                     global ? "none" : shard_words_at(shard_words_strategies, h->strategy));
+  ctl_json_add_text(o, "remainder",
+                    global ? "none" : shard_words_at(shard_words_remainders, h->remainder));
   ctl_json_add_known(o, "seed", h->seed, h->shuffled && !global);
   ctl_json_add_sum(o, "job", h->job, h->job != 0);
   ctl_json_add_sum(o, "log", h->nonce, true);

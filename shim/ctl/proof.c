@@ -52,7 +52,7 @@ struct dataset {
 
 struct rank {
   struct json_object *json;
-  const char *file, *view, *strategy, *host;
+  const char *file, *view, *strategy, *remainder, *host;
   const char *job; /* NULL: not known */
   int rank, size;
   bool seeded;
@@ -254,6 +254,8 @@ static bool read_rank(const char *file, struct rank *out) {
   *out = (struct rank){.json = o, .file = file, .rank = (int)rank, .size = (int)size};
   out->view = get_text(o, "view");
   out->strategy = get_text(o, "strategy");
+  out->remainder =
+      json_object_object_get_ex(o, "remainder", NULL) ? get_text(o, "remainder") : "keep";
   out->host = get_text(o, "host");
   out->job = is_null(o, "job") ? NULL : get_text(o, "job");
   out->lost = get_number(o, "lost");
@@ -330,6 +332,7 @@ static bool check_settings(void) {
     const struct rank *r = &job.ranks[i];
     compare(r, "view", r->view, first->view);
     compare(r, "strategy", r->strategy, first->strategy);
+    compare(r, "remainder", r->remainder, first->remainder);
     compare(r, "seed", seed_of(r, a), seed_of(first, b));
     if (r->lost > 0) {
       FAULT("rank %d ('%s') could not note %" PRIu64
@@ -381,7 +384,7 @@ static bool check_dataset(size_t k) {
     compare(r, "a listing with sum", a, b);
     if (d->mixed) {
       FAULT("processes of rank %d ('%s') used different listings of '%s', or different settings "
-            "(rank, strategy, seed, shuffled or not)",
+            "(rank, strategy, remainder, seed, shuffled or not)",
             r->rank, r->file, d->path);
     }
   }
@@ -430,23 +433,30 @@ static size_t find_inside(size_t k, const char *inside[INSIDE_MOST]) {
   return count;
 }
 
+/* How the ranks have shared names out; -1: by no word that is known. */
+static int find_remainder(void) {
+  return shard_words_find(shard_words_remainders, job.ranks[0].remainder);
+}
+
 /* Check that every rank's share of an epoch is the one that the listing yields. */
 static void check_shares(size_t k, uint64_t number, const struct ctl_nameset *whole) {
   int strategy = shard_words_find(shard_words_strategies, job.ranks[0].strategy);
   if (strategy == SHARD_STRATEGY_HASH) {
     return; /* ranks count what they serve */
   }
+  int remainder = find_remainder();
   struct ctl_nameset_share *shares = calloc(job.count, sizeof(*shares));
-  if (!shares || strategy < 0) {
-    FAULT("the shares cannot be computed: strategy '%s', or no memory left", job.ranks[0].strategy);
+  if (!shares || strategy < 0 || remainder < 0) {
+    FAULT("the shares cannot be computed: strategy '%s', remainder '%s', or no memory left",
+          job.ranks[0].strategy, job.ranks[0].remainder);
     free(shares);
     return;
   }
   for (size_t i = 0; i < job.count; i++) {
     const struct rank *r = &job.ranks[i];
-    shard_share_init(&shares[i].share, (enum shard_strategy)strategy, (uint32_t)r->rank,
-                     (uint32_t)r->size, whole->count,
-                     r->seeded ? shard_shuffle_key(r->seed, number) : 0);
+    shard_share_init(&shares[i].share, (enum shard_strategy)strategy,
+                     (enum shard_remainder)remainder, (uint32_t)r->rank, (uint32_t)r->size,
+                     whole->count, r->seeded ? shard_shuffle_key(r->seed, number) : 0);
   }
   struct ctl_nameset ignored;
   const char *inside[INSIDE_MOST];
@@ -467,7 +477,35 @@ static void check_shares(size_t k, uint64_t number, const struct ctl_nameset *wh
   free(shares);
 }
 
-/* Check that the shares of an epoch partition the listing. */
+/* How many names each rank has, where SHARD_REMAINDER makes the shares equal and the names cannot
+ * be shared out evenly; 0: the shares partition the listing. */
+static uint64_t find_equal_share(size_t k, uint64_t names) {
+  const struct rank *first = &job.ranks[0];
+  int remainder = find_remainder();
+  uint64_t size = (uint64_t)first->size, rest = names % size;
+  bool even = remainder <= SHARD_REMAINDER_KEEP || rest == 0 || !first->count ||
+              strcmp(first->datasets[k].lists, "ranks") == 0;
+  return even ? 0 : names / size + (remainder == SHARD_REMAINDER_REPEAT);
+}
+
+/* Check that each share of an epoch has so many names. */
+static bool check_equal(size_t k, uint64_t number, uint64_t each) {
+  bool good = true;
+  for (size_t i = 0; i < job.count; i++) {
+    const struct rank *r = &job.ranks[i];
+    uint64_t owned = find_epoch(r, k, number)->owned.count;
+    if (owned != each) {
+      FAULT("rank %d ('%s'), epoch %" PRIu64 ": its share has %" PRIu64 " names; by remainder '%s' "
+            "each has %" PRIu64,
+            r->rank, r->file, number, owned, r->remainder, each);
+      good = false;
+    }
+  }
+  return good;
+}
+
+/* Check that the shares of an epoch partition the listing, or are equal, as SHARD_REMAINDER says.
+ */
 static void check_partition(size_t k, uint64_t number, const struct ctl_nameset *whole) {
   struct ctl_nameset owned = {0}, opened = {0};
   const char *path = job.ranks[0].datasets[k].path;
@@ -494,7 +532,22 @@ static void check_partition(size_t k, uint64_t number, const struct ctl_nameset 
   if (!complete) {
     return;
   }
-  if (owned.count != whole->count) {
+  const char *opening = exact && opens == opened.count
+                            ? "each was opened once, by the rank that owns it"
+                        : exact ? "each was opened by the rank that owns it alone"
+                                : "not proven: that ranks opened their own, and all of it";
+  uint64_t each = find_equal_share(k, whole->count);
+  if (each > 0) {
+    if (check_equal(k, number, each)) {
+      bool more = owned.count > whole->count;
+      job.unproven += !exact;
+      FACT("epoch %" PRIu64 ": the %s of '%s' have %" PRIu64 " names each: %" PRIu64
+           " of its %" PRIu64 " %s; %s",
+           number, shares, path, each,
+           more ? owned.count - whole->count : whole->count - owned.count, whole->count,
+           more ? "are there once more" : "are nobody's", opening);
+    }
+  } else if (owned.count != whole->count) {
     FAULT("epoch %" PRIu64 ": the %s of '%s' have %" PRIu64 " names, the listing %" PRIu64 ": %s",
           number, shares, path, owned.count, whole->count,
           owned.count < whole->count ? "some are left out" : "some are in two shares");
@@ -505,10 +558,7 @@ static void check_partition(size_t k, uint64_t number, const struct ctl_nameset 
   } else {
     job.unproven += !exact;
     FACT("epoch %" PRIu64 ": the %s of '%s' partition its %" PRIu64 " names; %s", number, shares,
-         path, whole->count,
-         exact && opens == opened.count ? "each was opened once, by the rank that owns it"
-         : exact                        ? "each was opened by the rank that owns it alone"
-                                        : "not proven: that ranks opened their own, and all of it");
+         path, whole->count, opening);
   }
   if (!exact) {
     FACT("epoch %" PRIu64 ": %" PRIu64 " opens, of %" PRIu64

@@ -17,13 +17,49 @@ uint32_t shard_owner_by_name(const char *name, size_t length, uint64_t key, uint
   return (uint32_t)((unsigned __int128)shard_xxh64(name, length, key) * size >> 64);
 }
 
-void shard_share_init(struct shard_share *s, enum shard_strategy strategy, uint32_t rank,
-                      uint32_t size, uint64_t n, uint64_t key) {
-  *s = (struct shard_share){.strategy = strategy, .rank = rank, .size = size, .n = n};
+/* The places of range: where they begin, and how many they are. */
+static void lay_range(struct shard_share *s, enum shard_remainder remainder) {
+  uint64_t each = s->n / s->size, end;
+  shard_range(s->n, s->rank, s->size, &s->first, &end);
+  s->count = end - s->first;
+  if (remainder != SHARD_REMAINDER_KEEP) {
+    s->count = each + (remainder == SHARD_REMAINDER_REPEAT && s->n % s->size != 0);
+    s->first = s->n ? s->rank * s->count % s->n : 0;
+  }
+}
+
+/* Of stride. Only the last can lie past the end: it is below c P, which is less than n + P; and
+ * where n < P there is but one. */
+static void lay_stride(struct shard_share *s, enum shard_remainder remainder) {
+  uint64_t each = s->n / s->size, rest = s->n % s->size;
+  bool more = remainder == SHARD_REMAINDER_KEEP     ? s->rank < rest
+              : remainder == SHARD_REMAINDER_REPEAT ? rest != 0
+                                                    : false;
+  s->count = each + more;
+  s->first = s->rank;
+  if (s->count > 0) {
+    uint64_t last = s->rank + (s->count - 1) * s->size;
+    s->wrapped = last < s->n ? s->n : last % s->n;
+  }
+}
+
+void shard_share_init(struct shard_share *s, enum shard_strategy strategy,
+                      enum shard_remainder remainder, uint32_t rank, uint32_t size, uint64_t n,
+                      uint64_t key) {
+  *s = (struct shard_share){.strategy = strategy, .rank = rank, .size = size, .n = n, .wrapped = n};
+  if (strategy == SHARD_STRATEGY_STRIDE) {
+    lay_stride(s, remainder);
+  } else {
+    lay_range(s, remainder);
+  }
   if (key != 0) {
     s->shuffled = true;
     shard_permutation_init(&s->permutation, n, key);
   }
+}
+
+bool shard_share_suffices(enum shard_remainder remainder, uint32_t size, uint64_t n) {
+  return remainder != SHARD_REMAINDER_DROP || n >= size;
 }
 
 bool shard_share_owns(const struct shard_share *s, uint64_t i) {
@@ -31,24 +67,24 @@ bool shard_share_owns(const struct shard_share *s, uint64_t i) {
     i = shard_permute_back(&s->permutation, i);
   }
   if (s->strategy == SHARD_STRATEGY_STRIDE) {
-    return i % s->size == s->rank;
+    return (i % s->size == s->rank && i / s->size < s->count) || i == s->wrapped;
   }
-  /* The largest r with floor(r n / P) <= i: r <= ((i + 1) P - 1) / n. */
-  return (uint32_t)((((unsigned __int128)i + 1) * s->size - 1) / s->n) == s->rank;
+  return (i < s->first ? i + s->n - s->first : i - s->first) < s->count;
 }
 
-void shard_share_places(const struct shard_share *s, uint64_t *begin, uint64_t *end,
-                        uint64_t *step) {
-  if (s->strategy == SHARD_STRATEGY_STRIDE) {
-    *begin = s->rank < s->n ? s->rank : s->n;
-    *end = s->n;
-    *step = s->size;
-  } else {
-    shard_range(s->n, s->rank, s->size, begin, end);
-    *step = 1;
-  }
+uint64_t shard_share_place(const struct shard_share *s, uint64_t k) {
+  uint64_t place = s->first + (s->strategy == SHARD_STRATEGY_STRIDE ? k * s->size : k);
+  return place < s->n ? place : place % s->n;
 }
 
 uint64_t shard_share_at(const struct shard_share *s, uint64_t place) {
   return s->shuffled ? shard_permute(&s->permutation, place) : place;
+}
+
+unsigned shard_share_intervals(const struct shard_share *s, struct shard_interval out[2]) {
+  uint64_t end = s->first + s->count;
+  bool wraps = end > s->n;
+  out[0] = (struct shard_interval){wraps ? 0 : s->first, wraps ? end - s->n : end};
+  out[1] = (struct shard_interval){s->first, s->n};
+  return wraps ? 2 : 1;
 }

@@ -359,6 +359,7 @@ static void fill_head(struct shard_log_head *log, const struct shard_world *worl
   log->rank = world->rank;
   log->size = world->size;
   log->strategy = config->strategy;
+  log->remainder = config->remainder;
   log->shuffled = shard_epoch_shuffles(config->epoch);
   log->seed = config->seed;
   bool served = config->dataset && !config->error[0] &&

@@ -73,6 +73,19 @@ static int choose_listing(struct shard_served *s) {
   return rc < 0 ? shard_loading_report_damage(s->scope.listing, rc) : 0;
 }
 
+/* Whether the names suffice for SHARD_REMAINDER: 0, or -EINVAL and a line. */
+static int judge_count(const char *dataset, uint32_t size, uint64_t n) {
+  static atomic_bool said;
+  char text[700];
+  if (shard_share_suffices(shard_config()->remainder, size, n)) {
+    return 0;
+  }
+  snprintf(text, sizeof(text), SHARD_TOO_FEW "; listing calls on it fail", dataset,
+           (unsigned long long)n, (unsigned)size);
+  shard_once_complain(&said, text);
+  return -EINVAL;
+}
+
 int shard_choose_all(struct shard_served *s, struct shard_view_dataset *d, int64_t epoch) {
   const struct shard_config *config = shard_config();
   const struct shard_datasets *all = shard_datasets_get();
@@ -97,9 +110,15 @@ int shard_choose_all(struct shard_served *s, struct shard_view_dataset *d, int64
   shard_stats_pass(s->stats, own.rank, own.size, number, shuffle);
   uint64_t n = hash ? 0 : s->scope.listing->names.count;
   uint32_t rank = all->per_rank ? 0 : own.rank, size = all->per_rank ? 1 : own.size;
-  shard_share_init(&s->share, config->strategy, rank, size, n, s->key);
+  /* A rank's own list is all its own. */
+  enum shard_remainder remainder = all->per_rank ? SHARD_REMAINDER_KEEP : config->remainder;
+  shard_share_init(&s->share, config->strategy, remainder, rank, size, n, s->key);
   if (hash) {
     return choose_hash(s, own.local_rank);
+  }
+  s->error = all->per_rank ? 0 : judge_count(d->path, size, n);
+  if (s->error != 0) {
+    return s->error;
   }
   if (all->per_rank || all->per_epoch) {
     shard_stats_list(s->stats, number, s->scope.listing, all->per_rank);

@@ -120,6 +120,7 @@ static int owns(const struct question *q, const char *name, size_t length) {
 }
 
 static int ask(struct question *q, int64_t epoch, char *err, size_t size) {
+  uint64_t n = q->listing ? shard_listing_count(q->listing) : 0;
   const struct shard_config *config = shard_config();
   if (config->error[0]) {
     return shard_error_set(err, size, -EINVAL, "%s", config->error);
@@ -133,9 +134,30 @@ static int ask(struct question *q, int64_t epoch, char *err, size_t size) {
   }
   q->key =
       shard_epoch_shuffles(epoch) ? shard_shuffle_key(config->seed, shard_epoch_number(epoch)) : 0;
-  shard_share_init(&q->share, config->strategy, (uint32_t)world.rank, (uint32_t)world.size,
-                   q->listing ? shard_listing_count(q->listing) : 0, q->key);
-  return 0;
+  shard_share_init(&q->share, config->strategy, config->remainder, (uint32_t)world.rank,
+                   (uint32_t)world.size, n, q->key);
+  return !q->listing || shard_share_suffices(config->remainder, (uint32_t)world.size, n)
+             ? 0
+             : shard_error_set(err, size, -EINVAL, SHARD_TOO_FEW, q->listing->source,
+                               (unsigned long long)n, (unsigned)world.size);
+}
+
+int shard_bucket_run(const struct shard_listing *listing, int64_t epoch, uint64_t *begin,
+                     uint64_t *end, char *err, size_t size) {
+  struct question *q = calloc(1, sizeof(*q));
+  struct shard_interval parts[2];
+  if (!q) {
+    return shard_error_set(err, size, -ENOMEM, "out of memory");
+  }
+  q->listing = listing;
+  int rc = ask(q, epoch, err, size);
+  if (rc == 0 && listing && q->share.strategy == SHARD_STRATEGY_RANGE && !q->share.shuffled) {
+    rc = shard_share_intervals(&q->share, parts) == 1;
+    *begin = parts[0].begin;
+    *end = parts[0].end;
+  }
+  free(q);
+  return rc;
 }
 
 int shard_bucket_owned(const struct shard_listing *listing, int64_t epoch, const char *keys,

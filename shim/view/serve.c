@@ -8,7 +8,8 @@
  *
  *   0, 1              before ".", before ".."
  *   2 + k             before the k-th of the listing's others
- *   2 + others + k    before the k-th position, or place, of its names
+ *   2 + others + k    before the k-th position of its names; where a shuffle orders them, before
+ * the k-th of the rank's places, or of the directory's
  *
  * A listing is in the order of paths, so the names below a directory lie together. A sub-tree among
  * them is leapt over, by a binary search, once it has turned out long.
@@ -174,39 +175,33 @@ static int emit_others(const struct shard_served *s, struct entry_buffer *o, uin
 /* The rank's files in the order of the listing. */
 static int emit_in_order(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
                          uint64_t base) {
-  struct entry_walk w = ENTRY_WALK(s, &s->scope.listing->names, s->scope.end);
-  uint64_t begin, end, step;
-  if (from < s->scope.begin) {
-    from = s->scope.begin;
+  struct shard_interval parts[2] = {{0, s->scope.end}};
+  bool sift = s->share.shuffled || s->share.strategy != SHARD_STRATEGY_RANGE;
+  unsigned count = sift ? 1 : shard_share_intervals(&s->share, parts);
+  int rc = 1;
+  from = from < s->scope.begin ? s->scope.begin : from;
+  for (unsigned k = 0; k < count && rc > 0; k++) {
+    uint64_t end = parts[k].end < s->scope.end ? parts[k].end : s->scope.end;
+    struct entry_walk w = ENTRY_WALK(s, &s->scope.listing->names, end);
+    w.sift = sift;
+    rc = emit_range(&w, o, from < parts[k].begin ? parts[k].begin : from, base);
   }
-  if (s->share.shuffled || s->share.strategy != SHARD_STRATEGY_RANGE) {
-    w.sift = true;
-  } else {
-    shard_share_places(&s->share, &begin, &end, &step);
-    from = from < begin ? begin : from;
-    w.end = w.end < end ? w.end : end;
-  }
-  return emit_range(&w, o, from, base);
+  return rc;
 }
 
 /* The rank's files in a shuffled order, each fetched for itself. */
 static int emit_shuffled(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
                          uint64_t base) {
   const struct shard_table *t = &s->scope.listing->names;
-  uint64_t place = 0, end = s->scope.end - s->scope.begin, step = 1;
-  if (s->order == SHARD_ORDER_PLACES) {
-    shard_share_places(&s->share, &place, &end, &step);
-  }
-  if (from > place) {
-    place += (from - place + step - 1) / step * step;
-  }
+  bool places = s->order == SHARD_ORDER_PLACES;
+  uint64_t end = places ? s->share.count : s->scope.end - s->scope.begin;
   struct entry_walk w = ENTRY_WALK(s, t, s->scope.end);
-  for (; place < end; place += step) {
+  for (uint64_t k = from; k < end; k++) {
     uint64_t i;
-    if (s->order == SHARD_ORDER_PLACES) {
-      i = shard_share_at(&s->share, place);
+    if (places) {
+      i = shard_share_at(&s->share, shard_share_place(&s->share, k));
     } else {
-      i = s->scope.begin + shard_permute(&s->leaf, place);
+      i = s->scope.begin + shard_permute(&s->leaf, k);
       if (!shard_share_owns(&s->share, i)) {
         continue;
       }
@@ -218,7 +213,7 @@ static int emit_shuffled(const struct shard_served *s, struct entry_buffer *o, u
     if (rc <= 0 || w.p.position != i + 1) {
       return rc < 0 ? rc : -EBADMSG;
     }
-    rc = emit_found(&w, o, i, base + place + 1);
+    rc = emit_found(&w, o, i, base + k + 1);
     if (rc <= 0) {
       return rc;
     }

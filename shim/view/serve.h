@@ -17,7 +17,7 @@ enum shard_served_how {
 /* The order of the files of a LISTED directory, and what its positions mean. */
 enum shard_served_order {
   SHARD_ORDER_LISTING, /* positions of the listing */
-  SHARD_ORDER_PLACES,  /* places of the shuffled sequence: the directory is the whole dataset */
+  SHARD_ORDER_PLACES,  /* the rank's places of the shuffled sequence: it is the whole dataset */
   SHARD_ORDER_LEAF     /* a permutation of the directory's own positions: no sub-directories */
 };
 

@@ -126,6 +126,33 @@ print(json.dumps(epochs))
     buckets.check("another share in each epoch", shares[0][0] != shares[0][1] != shares[0][2], shares[0][0][:3])
 
 
+def remainders(buckets):
+    """SHARD_REMAINDER: shares of as many keys, as shardctl has them; too few keys are an error."""
+    every = {k for k, _, _ in buckets.made["train"] if k.startswith("train/") and not k.endswith("/")}
+    asked = [["paginator", {"bucket": "train", "Prefix": "train/", "size": 7}],
+             ["s3fs_find", {"bucket": "train", "prefix": "train"}]]
+    size = next(n for n in (3, 4, 5) if len(every) % n)
+    for strategy in ("range", "stride"):
+        for how, each in (("drop", len(every) // size), ("repeat", len(every) // size + 1)):
+            for seed in ({}, {"SHARD_SEED": "5"}):
+                more = {"SHARD_STRATEGY": strategy, "SHARD_REMAINDER": how, **seed}
+                lines, together = [], set()
+                for rank, (answers, err) in enumerate(buckets.ranks(size, "s3://train/train/", asked, **more)):
+                    done = buckets.shardctl("ls", "s3://train/train/", "-0", "--rank", str(rank), "--size", str(size),
+                                            "--strategy", strategy, "--remainder", how, *(["--seed=5"] if seed else []))
+                    want = sorted("train/" + name for name in done.stdout.decode().split("\0")[:-1])
+                    together.update(want)
+                    for answer in answers or [{}]:
+                        got = sorted(k for k, _, _ in answer.get("keys", []) if k[-1] != "/")
+                        if got != want or len(got) != each:
+                            lines.append(f"rank {rank}: {len(got)} of {len(want)}, wanted {each}: {str(err)[-300:]}")
+                if how == "repeat" and together != every:
+                    lines.append("some are nobody's")
+                buckets.tell(f"{strategy}, {how}, {seed or 'no seed'}: as many keys in each rank", lines)
+    ((answers, err),) = buckets.ranks(len(every) + 1, "s3://train/train/", asked[:1], some=[0], SHARD_REMAINDER="drop")
+    buckets.check("drop with fewer keys than ranks", "error" in answers[0] and "SHARD_REMAINDER" in str(answers[0]), (answers, err))
+
+
 def imports(buckets):
     """Without a bucket among the datasets, a client brings in nothing of ours."""
     asked = [["modules", {}]]

@@ -40,18 +40,18 @@ static void partitions(void **state) {
       struct ctl_nameset_share shares[7];
       struct ctl_nameset whole, sum = {0};
       for (uint32_t r = 0; r < 7; r++) {
-        shard_share_init(&shares[r].share, (enum shard_strategy)strategy, r, 7, s.count, key);
+        shard_share_init(&shares[r].share, (enum shard_strategy)strategy, SHARD_REMAINDER_KEEP, r,
+                         7, s.count, key);
       }
       assert_int_equal(ctl_nameset_sum(l, NULL, 0, &whole, shares, 7), 0);
       assert_int_equal(whole.count, s.count);
       assert_true(whole.sum == whole_sum);
       for (uint32_t r = 0; r < 7; r++) {
         struct ctl_nameset own = {0}; /* in the order of the share */
-        uint64_t at, end, step;
-        shard_share_places(&shares[r].share, &at, &end, &step);
-        for (; at < end; at += step) {
+        const struct shard_share *share = &shares[r].share;
+        for (uint64_t k = 0; k < share->count; k++) {
           own.count++;
-          own.sum += hash(s.v[shard_share_at(&shares[r].share, at)]);
+          own.sum += hash(s.v[shard_share_at(share, shard_share_place(share, k))]);
         }
         assert_int_equal(own.count, shares[r].owned.count);
         assert_true(own.sum == shares[r].owned.sum);
@@ -91,15 +91,17 @@ static void inner_datasets(void **state) {
   struct shard_listing *l = make(&s);
   struct ctl_nameset_share share;
   struct ctl_nameset whole;
-  shard_share_init(&share.share, SHARD_STRATEGY_RANGE, 1, 2, COUNT(left), 0);
+  shard_share_init(&share.share, SHARD_STRATEGY_RANGE, SHARD_REMAINDER_KEEP, 1, 2, COUNT(left), 0);
   assert_int_equal(ctl_nameset_sum(l, inner, 2, &whole, &share, 1), 0);
   assert_int_equal(whole.count, COUNT(left));
   assert_int_equal(share.owned.count, 3);
   assert_true(share.owned.sum == hash(left[3]) + hash(left[4]) + hash(left[5]));
   /* another listing than the shares were made for */
-  shard_share_init(&share.share, SHARD_STRATEGY_RANGE, 1, 2, COUNT(left) - 1, 0);
+  shard_share_init(&share.share, SHARD_STRATEGY_RANGE, SHARD_REMAINDER_KEEP, 1, 2, COUNT(left) - 1,
+                   0);
   assert_int_equal(ctl_nameset_sum(l, inner, 2, &whole, &share, 1), -ESTALE);
-  shard_share_init(&share.share, SHARD_STRATEGY_RANGE, 1, 2, COUNT(left) + 1, 0);
+  shard_share_init(&share.share, SHARD_STRATEGY_RANGE, SHARD_REMAINDER_KEEP, 1, 2, COUNT(left) + 1,
+                   0);
   assert_int_equal(ctl_nameset_sum(l, inner, 2, &whole, &share, 1), -ESTALE);
   shard_listing_close(l);
   names_free(&s);
@@ -111,7 +113,7 @@ static void empty(void **state) {
   struct shard_listing *l = make(&s);
   struct ctl_nameset_share share;
   struct ctl_nameset whole;
-  shard_share_init(&share.share, SHARD_STRATEGY_STRIDE, 1, 2, 0, 0);
+  shard_share_init(&share.share, SHARD_STRATEGY_STRIDE, SHARD_REMAINDER_KEEP, 1, 2, 0, 0);
   assert_int_equal(ctl_nameset_sum(l, NULL, 0, &whole, &share, 1), 0);
   assert_true(whole.count == 0 && whole.sum == 0 && share.owned.count == 0);
   shard_listing_close(l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shuffle, the hash of names, and the shares that are made by them.
+ * The shuffle, the hash of names, and ranges.
  * Links: shard/permute shard/xxh64 shard/shard
  */
 #include <stdio.h>
@@ -232,51 +232,6 @@ static void xxh64(void **state) {
 /* ---- shares -------------------------------------------------------------------------------------
  */
 
-/* Every place and every position is of one rank; owns(), places() and at() agree. */
-static void shares(void **state) {
-  (void)state;
-  static uint8_t owners[300];
-  static const uint32_t sizes[] = {1, 2, 3, 5, 7, 64, 1000};
-  static const uint64_t keys[] = {0, 1, 0xfeedfacecafebeefULL};
-  for (int strategy = SHARD_STRATEGY_RANGE; strategy <= SHARD_STRATEGY_STRIDE; strategy++) {
-    for (size_t z = 0; z < COUNT(sizes); z++) {
-      for (size_t k = 0; k < COUNT(keys); k++) {
-        for (uint64_t n = 0; n < 300; n += n < 20 ? 1 : 31) {
-          uint64_t least = UINT64_MAX, most = 0;
-          memset(owners, 0, sizeof(owners));
-          for (uint32_t rank = 0; rank < sizes[z]; rank++) {
-            struct shard_share s;
-            uint64_t begin, end, step, own = 0, listed = 0;
-            shard_share_init(&s, (enum shard_strategy)strategy, rank, sizes[z], n, keys[k]);
-            shard_share_places(&s, &begin, &end, &step);
-            assert_true(begin <= end && end <= n && step > 0);
-            for (uint64_t place = begin; place < end; place += step, listed++) {
-              uint64_t i = shard_share_at(&s, place);
-              assert_true(i < n && shard_share_owns(&s, i));
-              owners[i]++;
-            }
-            shard_range(n, rank, sizes[z], &begin, &end);
-            for (uint64_t i = 0; i < n; i++) {
-              bool owned = shard_share_owns(&s, i);
-              own += owned;
-              assert_true(keys[k] != 0 ||
-                          owned == (strategy == SHARD_STRATEGY_RANGE ? begin <= i && i < end
-                                                                     : i % sizes[z] == rank));
-            }
-            assert_int_equal(own, listed);
-            least = own < least ? own : least;
-            most = own > most ? own : most;
-          }
-          assert_true(most - least <= 1);
-          for (uint64_t i = 0; i < n; i++) {
-            assert_int_equal(owners[i], 1);
-          }
-        }
-      }
-    }
-  }
-}
-
 /* Ranges follow each other without a gap, and differ by one at most. */
 static void ranges(void **state) {
   (void)state;
@@ -292,7 +247,7 @@ static void ranges(void **state) {
         assert_int_equal(begin, expected);
         assert_in_range(end - begin, n / size, n / size + (n % size != 0));
         expected = end;
-        shard_share_init(&s, SHARD_STRATEGY_RANGE, rank, size, n, 0);
+        shard_share_init(&s, SHARD_STRATEGY_RANGE, SHARD_REMAINDER_KEEP, rank, size, n, 0);
         assert_true(begin == end || (shard_share_owns(&s, begin) && shard_share_owns(&s, end - 1)));
       }
       assert_int_equal(expected, n);
@@ -303,36 +258,13 @@ static void ranges(void **state) {
   uint64_t n = (uint64_t)1 << 40;
   for (size_t k = 0; k < COUNT(ranks); k++) {
     shard_range(n, ranks[k], size, &begin, &end);
-    shard_share_init(&s, SHARD_STRATEGY_RANGE, ranks[k], size, n, 0);
+    shard_share_init(&s, SHARD_STRATEGY_RANGE, SHARD_REMAINDER_KEEP, ranks[k], size, n, 0);
     assert_in_range(end - begin, n / size, n / size + 1);
     assert_true(shard_share_owns(&s, begin) && shard_share_owns(&s, end - 1));
   }
   assert_int_equal(end, n);
   shard_range(3, 5, size, &begin, &end);
   assert_int_equal(begin, end);
-}
-
-static void shares_large(void **state) {
-  (void)state;
-  uint64_t seed = 99, n = (1ULL << 40) + 17;
-  for (int strategy = SHARD_STRATEGY_RANGE; strategy <= SHARD_STRATEGY_STRIDE; strategy++) {
-    for (uint64_t key = 0; key < 2; key++) {
-      struct shard_share s[3];
-      uint64_t begin, end, step, sum = 0;
-      for (uint32_t rank = 0; rank < 3; rank++) {
-        shard_share_init(&s[rank], (enum shard_strategy)strategy, rank, 3, n, key);
-        shard_share_places(&s[rank], &begin, &end, &step);
-        sum += (end - begin + step - 1) / step;
-      }
-      assert_true(sum == n);
-      for (int k = 0; k < 2000; k++) {
-        uint64_t i = unit_random(&seed) % n;
-        assert_int_equal(shard_share_owns(&s[0], i) + shard_share_owns(&s[1], i) +
-                             shard_share_owns(&s[2], i),
-                         1);
-      }
-    }
-  }
 }
 
 /* libshard.h's calls: by seed and epoch. */
@@ -375,10 +307,10 @@ static void hashed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bijection), cmocka_unit_test(large),     cmocka_unit_test(uniform),
-      cmocka_unit_test(orders),    cmocka_unit_test(scatters),  cmocka_unit_test(shuffle_keys),
-      cmocka_unit_test(xxh64),     cmocka_unit_test(shares),    cmocka_unit_test(shares_large),
-      cmocka_unit_test(hashed),    cmocka_unit_test(of_epochs), cmocka_unit_test(ranges),
+      cmocka_unit_test(bijection), cmocka_unit_test(large),    cmocka_unit_test(uniform),
+      cmocka_unit_test(orders),    cmocka_unit_test(scatters), cmocka_unit_test(shuffle_keys),
+      cmocka_unit_test(xxh64),     cmocka_unit_test(hashed),   cmocka_unit_test(of_epochs),
+      cmocka_unit_test(ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

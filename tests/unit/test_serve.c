@@ -116,7 +116,7 @@ static void stream(void **state) {
   for (uint32_t rank = 0; rank < 2; rank++) {
     ssize_t n;
     at = 0;
-    shard_share_init(&s->share, SHARD_STRATEGY_HASH, rank, 2, 0, 0);
+    shard_share_init(&s->share, SHARD_STRATEGY_HASH, SHARD_REMAINDER_KEEP, rank, 2, 0, 0);
     while ((n = shard_serve_filtered(s, -1, buf, sizeof(buf))) > 0) {
       for (ssize_t p = 0; p < n;) {
         const struct dirent64 *d = (const struct dirent64 *)(buf + p);
@@ -150,7 +150,7 @@ static void short_names(void **state) {
   assert_non_null(s);
   s->stats = -1;
   s->scope = (struct shard_scope){.listing = listing, .end = names.count};
-  shard_share_init(&s->share, SHARD_STRATEGY_RANGE, 0, 1, names.count, 0);
+  shard_share_init(&s->share, SHARD_STRATEGY_RANGE, SHARD_REMAINDER_KEEP, 0, 1, names.count, 0);
   int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   for (s->base = 0; s->base < 64; s->base++) {
     off_t position = 2; /* behind the dots */

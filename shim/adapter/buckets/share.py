@@ -330,9 +330,9 @@ class Pass:
         self._inside = len(parts) == 1 and prefix.startswith(parts[0].root)
         self.after = self.last = None
         self.empty = False
-        shuffled = rules.seeded or epoch >= 0
-        if self._inside and not delimiter and not rules.includes and not shuffled:
-            self._find_limits(rules.strategy)
+        runs = {one: native().run(listing.handle, epoch) for one, listing in listings.items()}
+        if self._inside and not delimiter and not rules.includes and runs.get(parts[0]):
+            self._find_limits(*runs[parts[0]])
         for one in parts:
             one.stats = native().bucket_pass(one.url, self._handle(one), epoch)
 
@@ -340,13 +340,10 @@ class Pass:
         listing = self._listings.get(part)
         return listing.handle if listing is not None else None
 
-    def _find_limits(self, strategy):
-        """Of `range` without a shuffle."""
+    def _find_limits(self, begin, end):
+        """Of `range` without a shuffle: the rank's keys are these positions of the listing."""
         part = self._parts[0]
-        listing = self._listings.get(part)
-        if strategy != b"range" or listing is None:
-            return
-        begin, end = native().range(listing.count, self._world.rank, self._world.size)
+        listing = self._listings[part]
         try:
             after = part.root + listing.name(begin - 1) if begin else None
             last = part.root + listing.name(end - 1) if 0 < end < listing.count else None
