@@ -10,7 +10,7 @@
 #define OPTIONS_MOST 30
 #define OPERAND 1 /* getopt's code */
 
-struct ctl_arguments ctl_given;
+struct ctl_arguments ctl_given = {.strategy = SHARD_STRATEGY_STRIDE};
 
 int ctl_arguments_refuse(const struct ctl_option *of) {
   return ctl_usage("--%s takes %s, not '%s'", of->name, of->takes, optarg);

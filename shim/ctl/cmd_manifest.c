@@ -219,6 +219,9 @@ static int write_manifests(void) {
 
 static int run(char **operands) {
   struct shard_listing *l;
+  if (asked.weights && !ctl_given.strategy_text) {
+    ctl_given.strategy = SHARD_STRATEGY_RANGE;
+  }
   if (asked.weights &&
       (ctl_given.strategy != SHARD_STRATEGY_RANGE || ctl_given.remainder != SHARD_REMAINDER_KEEP)) {
     return ctl_usage("--weights goes with the range strategy only, and without --remainder");

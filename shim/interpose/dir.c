@@ -267,7 +267,7 @@ static int begin_anew(struct stream *s) {
 /* The next entry for the program. The stream is locked. */
 static int next_entry(struct stream *s, int fd, struct dirent64 **out) {
   int rc = s->rewound ? begin_anew(s) : 0;
-  if (rc != 0) {
+  if (rc < 0) {
     return rc;
   }
   rc = s->window ? fetch_shuffled(s, fd, out) : fetch_entry(s, fd, out);

@@ -63,12 +63,38 @@ static int choose_hash(struct shard_served *s, int local_rank) {
   return 0;
 }
 
+/* A directory without sub-directories is often a class: say, once, that some have files, but fewer
+ * than there are ranks, and others more. */
+static void warn_of_few(const struct shard_served *s) {
+  enum { FEW = 1, MORE = 2 };
+  char text[700];
+  uint64_t files = s->scope.end - s->scope.begin;
+  unsigned now = files < s->share.size ? FEW : MORE;
+  if (!s->leaf || files == 0) {
+    return;
+  }
+  unsigned before = atomic_fetch_or(&s->dataset->sizes, now);
+  if (before == (FEW | MORE) || (before | now) != (FEW | MORE)) {
+    return;
+  }
+  snprintf(
+      text, sizeof(text),
+      "SHARD_DATASET='%.300s': some directories have fewer files than there are ranks (%u), and "
+      "others more: a program that numbers classes by the files that it sees numbers them "
+      "differently in each rank; give it the list of classes, or start fewer ranks",
+      s->dataset->path, (unsigned)s->share.size);
+  shard_datasets_say_once("few", text);
+}
+
 /* From the listing, if that has the directory. */
 static int choose_listing(struct shard_served *s) {
   int rc = was_listed(s->scope.listing, s->path, path_length(s));
   s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;
   if (rc > 0) {
     rc = shard_serve_prepare(s);
+    if (rc == 0) {
+      warn_of_few(s);
+    }
   }
   return rc < 0 ? shard_loading_report_damage(s->scope.listing, rc) : 0;
 }

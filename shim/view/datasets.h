@@ -23,6 +23,7 @@ struct shard_view_dataset {
   const char *path;
   const char *url;       /* the s3:// prefix it stands for; NULL: none */
   _Atomic int64_t epoch; /* in which this process, or its parent, read the root last */
+  atomic_uint sizes;     /* choose.c's: which sizes of directories were seen */
   /* What loading.c fills in. */
   atomic_int state; /* a slot (once.h) for what follows */
   struct shard_listing *listing;
@@ -78,6 +79,9 @@ struct shard_datasets_rank {
  * this fails. Variables that are gone do not matter. 0, or -EINVAL and a line in err[size].
  */
 int shard_datasets_find_rank(char *err, size_t size);
+
+/* Print a warning, unless a process of the job has printed one of this kind. */
+void shard_datasets_say_once(const char *kind, const char *text);
 
 /* What was found. */
 struct shard_datasets_rank shard_datasets_get_rank(void);

@@ -201,7 +201,7 @@ static int emit_shuffled(const struct shard_served *s, struct entry_buffer *o, u
     if (places) {
       i = shard_share_at(&s->share, shard_share_place(&s->share, k));
     } else {
-      i = s->scope.begin + shard_permute(&s->leaf, k);
+      i = s->scope.begin + shard_permute(&s->shuffle, k);
       if (!shard_share_owns(&s->share, i)) {
         continue;
       }
@@ -289,12 +289,11 @@ static int has_directory(const struct shard_served *s) {
 int shard_serve_prepare(struct shard_served *s) {
   int rc = find_scope(s);
   s->order = SHARD_ORDER_LISTING;
-  if (rc == 0 && s->share.shuffled) {
-    rc = has_directory(s);
-    if (rc == 0) {
-      s->order = s->base == 0 ? SHARD_ORDER_PLACES : SHARD_ORDER_LEAF;
-      shard_permutation_init(&s->leaf, s->scope.end - s->scope.begin, s->key ^ s->scope.begin);
-    }
+  rc = rc ? rc : has_directory(s);
+  s->leaf = rc == 0;
+  if (s->leaf && s->share.shuffled) {
+    s->order = s->base == 0 ? SHARD_ORDER_PLACES : SHARD_ORDER_LEAF;
+    shard_permutation_init(&s->shuffle, s->scope.end - s->scope.begin, s->key ^ s->scope.begin);
   }
   return rc < 0 ? rc : 0;
 }

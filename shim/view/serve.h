@@ -32,21 +32,23 @@ struct shard_view_dataset;
 struct shard_served {
   enum shard_served_how how;
   enum shard_served_order order;
+  bool leaf; /* LISTED: it has no sub-directories */
   const struct shard_options *options;
   struct shard_view_dataset *dataset; /* datasets.h */
   int error;                          /* why nothing can be read: there is no list for the epoch */
   struct shard_scope scope;           /* LISTED; choose.c sets the listing */
   struct shard_share share;
-  uint64_t key; /* of the shuffle; 0: none */
-  struct shard_permutation leaf;
-  int64_t epoch;     /* shard_epoch_read()'s */
-  int stats;         /* the dataset's number there, or -1 */
+  uint64_t key;                     /* of the shuffle; 0: none */
+  struct shard_permutation shuffle; /* of SHARD_ORDER_LEAF */
+  int64_t epoch;                    /* shard_epoch_read()'s */
+  int stats;                        /* the dataset's number there, or -1 */
   bool own_position; /* the file system cannot set a directory's offset: the reader keeps it */
   size_t base;
   char path[]; /* relative to the root, with a slash at its end; "" for the root */
 };
 
-/* LISTED: fill in scope, order and leaf; listing, path, share and key are known. 0 or -EBADMSG. */
+/* LISTED: fill in scope, order, leaf and shuffle; listing, path, share and key are known. 0 or
+ * -EBADMSG. */
 int shard_serve_prepare(struct shard_served *served);
 
 /* See shard_view_read(). */

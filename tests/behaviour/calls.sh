@@ -33,7 +33,7 @@ ranks() {
   for ((r = 0; r < p; r++)); do
     view $r $p $s $seed "$@" 2>"$WORK/err" | sort -z >"$WORK/rank.$r"
     [ "${PIPESTATUS[0]}" = 0 ] || echo "rank $r: status"
-    sed -i '/no process of that job has it open/d' "$WORK/err" # ranks one after the other: that is said of SHARD_JOB
+    sed -i '/no process of that job has it open/d; /fewer files than there are ranks/d' "$WORK/err" # ranks one after the other: that is said of SHARD_JOB
     [ -s "$WORK/err" ] && echo "rank $r: $(head -c 300 "$WORK/err")"
     n=$(comm -z -23 "$WORK/rank.$r" "${COMMON:-/dev/null}" | tr -dc '\0' | wc -c)
     ((n < least)) && least=$n; ((n > most)) && most=$n

@@ -3,7 +3,7 @@
 # Real programs under the shard view: each shows, copies and packs what the same program, bare,
 # does over a copy of the tree that holds that rank's files only.
 . "$(dirname "$0")/lib.bash"
-export SHARD_CACHE_DIR=$WORK/cache
+export SHARD_CACHE_DIR=$WORK/cache SHARD_LOG=error
 mkdir "$WORK/whole"
 D=$WORK/whole/data; mkdir -p "$D"/{a/deep/deeper,b,empty,.hid,c/"d e"}
 size=0
@@ -140,7 +140,7 @@ client "java" "java -XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -X
 
 # README warns: to rsync the files of other ranks are not there.
 cp -a "$D" "$WORK/target"
-(cd "$WORK/whole" && SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=3 LD_PRELOAD=$LIB timeout 300 rsync -a --delete data/ "$WORK/target/") 2>&1
+(cd "$WORK/whole" && SHARD_STRATEGY=range SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=3 LD_PRELOAD=$LIB timeout 300 rsync -a --delete data/ "$WORK/target/") 2>&1
 (cd "$WORK/range0/data" && find . | sort) >"$WORK/want"; (cd "$WORK/target" && find . | sort) >"$WORK/got"
 same "rsync --delete deletes the others' at the target" "$WORK/want" "$WORK/got"
 "$CTL" ls -0 "$D" | sort -z >"$WORK/got"; same "and none at the source" "$WORK/all" "$WORK/got"

@@ -106,7 +106,7 @@ verdict "JSON has no decimal commas" "$(for l in $OTHERS; do
   done
 done; cat stats/*.json | "$PYTHON" -c 'import json, sys; [json.loads(line) for line in sys.stdin]' 2>&1 | tail -1)"
 for l in C $OTHERS; do
-  SHARD_JOB="run $l" LC_ALL=$l "$CTL" run --dataset "$D" --rank 1 --size 2 -- "$PROBE" readdir "$D" 2>&1 | sort >got
+  SHARD_JOB="run $l" LC_ALL=$l "$CTL" run --dataset "$D" --rank 1 --size 2 --strategy range -- "$PROBE" readdir "$D" 2>&1 | sort >got
   verdict "shardctl run, $l" "$(as 1 range C readdir | sort | diff -a - got | head -4)"
 done
 

@@ -176,7 +176,7 @@ verdict "a directory that a manifest does not have, whatever SHARD_INCLUDE" "$(g
 unset DATASET
 "$CTL" index tree -o text.listing --root "$D" --quiet >/dev/null
 : >all
-for r in 0 1 2; do as $r 3 text.listing "$PYTHON" -c "$walk" "$D" >>all 2>err; done
+for r in 0 1 2; do SHARD_LOG=error as $r 3 text.listing "$PYTHON" -c "$walk" "$D" >>all 2>err; done
 verdict "a listing of a text" "$(diff -a <(LC_ALL=C sort all) tree; cat err)"
 for r in 0 1 2; do "$CTL" index m/r${r}_e0.txt -o m/$r.listing --root "$D" --quiet >/dev/null; done
 as 2 3 m/%r.listing "$PYTHON" -c "$walk" "$D" >got

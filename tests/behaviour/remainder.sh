@@ -42,7 +42,7 @@ for s in range stride; do
           "$CTL" manifest "$WORK/$d.listing" --size $p "${options[@]}" -o "$WORK/m.%r.txt"
           for ((r = 0; r < p; r++)); do
             DATASET=$WORK/$d view $r $p find "$WORK/$d" -type f -printf '%P\n' >"$WORK/rank.$r" || why+="rank $r: status "
-            grep -v 'no process of that job has it open' "$WORK/err" >"$WORK/said" && why+=$(head -c 200 "$WORK/said")
+            grep -v 'no process of that job has it open\|fewer files than there are ranks' "$WORK/err" >"$WORK/said" && why+=$(head -c 200 "$WORK/said")
             "$CTL" ls "$WORK/$d.listing" --rank $r --size $p "${options[@]}" >"$WORK/ls"
             cmp -s "$WORK/ls" "$WORK/m.$r.txt" || why+="manifest of $r of $p "
             cmp -s <(sort "$WORK/ls") <(sort "$WORK/rank.$r") || why+="rank $r of $p: not as ls has it "

@@ -28,6 +28,7 @@ shares() {
       : >"$WORK/all"; least=999999 most=0 why=
       for ((r = 0; r < p; r++)); do
         view $r $p $s "$@" >"$WORK/one" 2>"$WORK/err" || why+="rank $r: status $?, $(cat "$WORK/err"). "
+        sed -i '/some directories have fewer files than there are ranks/d' "$WORK/err"
         [ -s "$WORK/err" ] && why+="rank $r says $(cat "$WORK/err"). "
         n=$(tr -dc '\0' <"$WORK/one" | wc -c)
         ((n < least)) && least=$n; ((n > most)) && most=$n
@@ -68,7 +69,7 @@ cd "$D/b" && find . -type f -printf '%f\0' | sort -z >"$WORK/flat"
 shares "ls of a subdirectory" "$WORK/flat" 99 ls -A --zero
 cd "$WORK/top" || exit 2
 
-everywhere "directories" find "$D" -xtype d
+SHARD_LOG=error everywhere "directories" find "$D" -xtype d
 everywhere ". and .." bash -c 'ls -aU | grep -xE "[.]{1,2}" | sort'
 everywhere "other directories" ls -la "$WORK/top/other"
 everywhere "out through a link" ls -la "$D/link_out/"
@@ -237,4 +238,22 @@ touch "$WORK/forked/4"
 out=$(for r in 0 1; do SHARD_CACHE_DIR=$WORK/cache3 SHARD_TIMEOUT=100 DATASET=$WORK/forked view $r 2 range ls "$WORK/forked" 2>&1 9>&-; done)
 exec 9>&-
 verdict "a child forked meanwhile holds no lock" "$([ "$out" = $'1\n2\n3\n4' ] || shown echo "$out")"
+
+# By default each rank sees each class; where a class has too few files, one line says what comes of it.
+C=$WORK/classes; mkdir -p "$C"/{cat,dog,owl}; touch "$C"/{cat,dog}/{1..9} "$C"/owl/{1..4}
+classes() { # SIZE [VARIABLE=VALUE...]: what each rank sees, and the lines
+  local size=$1 r; shift; : >"$WORK/err"
+  for ((r = 0; r < size; r++)); do
+    env SHARD_CACHE_DIR="$WORK/cache" SHARD_JOB="classes $*" SHARD_DATASET="$C" SHARD_RANK=$r SHARD_SIZE=$size LD_PRELOAD="$LIB" "$@" \
+      "$PYTHON" -c 'import os, sys; print(*(len(files) for _, _, files in sorted(os.walk(sys.argv[1]))[1:]))' "$C" 2>>"$WORK/err"
+  done
+}
+verdict "each rank sees each class" "$(classes 4 A=1 | grep -E '\b0\b')"
+verdict "... and nothing is said" "$(grep 'fewer files' "$WORK/err")"
+verdict "that is stride" "$(cmp <(classes 4 A=2) <(classes 4 SHARD_STRATEGY=stride))"
+verdict "with range a rank sees few of them" "$(classes 4 SHARD_STRATEGY=range | grep -qE '\b0\b' || echo all)"
+classes 5 A=3 >"$WORK/got"
+verdict "a class of fewer files than ranks" "$(grep -qE ' 0$' "$WORK/got" || shown cat "$WORK/got")"
+verdict "... is said once in a job" "$([ "$(grep -c "'$C': some directories have fewer files than there are ranks (5).*numbers classes" "$WORK/err")" = 1 ] || shown cat "$WORK/err")"
+classes 20 A=4 >"$WORK/got"; verdict "... and not where all have fewer" "$(grep 'fewer files' "$WORK/err")"
 finish

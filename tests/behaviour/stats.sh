@@ -260,7 +260,7 @@ verify() {
 for size in 2 5; do # a world of one has no listing
   for strategy in range stride; do
     for seed in '' 11; do
-      verdict "job of $size, $strategy${seed:+, shuffled}" "$(job $size 2 SHARD_STRATEGY=$strategy ${seed:+SHARD_SEED=$seed EPOCHS=1} 2>&1)"
+      verdict "job of $size, $strategy${seed:+, shuffled}" "$(job $size 2 SHARD_STRATEGY=$strategy ${seed:+SHARD_SEED=$seed EPOCHS=1} 2>&1 | grep -v "some directories have fewer files")"
       verify "... is proven" 0 "proven, for $size ranks" "$WORK"/out/*.json
       verify "... and each file opened" 0 "by the rank that owns it" "$WORK"/out/*.json
       verify "... with the listing" 0 "proven, for $size ranks" "$WORK"/out/*.json --listing "$WORK/whole.listing"
@@ -455,7 +455,7 @@ verify "verify: a rank missing" 1 "rank 1 of 3 is missing" "$WORK"/good/{0,2}.js
 verify "verify: ranks missing" 1 "ranks 1 to 2 of 3 are missing" "$WORK"/good/0.json
 verify "verify: a rank twice" 1 "rank 2 is there twice" "$WORK"/good/{0,1,2,2}.json
 tampered "another size" "is of 4 ranks" 'j["size"] = 4'
-tampered "another strategy" "strategy stride" 'j["strategy"] = "stride"'
+tampered "another strategy" "strategy range" 'j["strategy"] = "range"'
 tampered "another seed" "seed 3" 'j["seed"] = 3'
 tampered "another view" "view global" 'j["view"] = "global"'
 tampered "another dataset" "dataset /elsewhere" 'd["dataset"] = "/elsewhere"'

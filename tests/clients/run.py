@@ -114,7 +114,7 @@ def parse_arguments():
     """The command line."""
     parser = options.parser(__doc__, "preload", "python", "filter")
     parser.add_argument("--ranks", type=int, default=3, help="processes of a job, 2 or more")
-    parser.add_argument("--strategy", default="range,hash", help="strategies, comma-separated")
+    parser.add_argument("--strategy", default="stride,hash", help="strategies, comma-separated")
     parser.add_argument("--all", action="store_true", help="a client that is missing is a failure")
     args = options.parse(parser)
     if args.ranks < 2:

@@ -53,7 +53,7 @@ PLANTED = (
                       '.BR error ", " warn " or " info')),
     (drift.ranges, page_edit("libshard.7", "1 to 256", "some")),
     (drift.defaults, page_edit("libshard.7", "(default 32)", "(default 16)")),
-    (drift.defaults, readme_edit("| `range` |\n| `SHARD_EPOCH", "| `hash` |\n| `SHARD_EPOCH")),
+    (drift.defaults, readme_edit("| `stride` |\n| `SHARD_EPOCH", "| `hash` |\n| `SHARD_EPOCH")),
     (drift.commands, page_edit("shardctl.1", "\\fBshardctl get\\fR", "\\fBget\\fR")),
     (drift.commands, page_edit("shardctl.1", '.SS "shardctl get', '.SS "get')),
     (drift.commands, fact_edit(lambda code: code.commands.append("new") or code.help.update(new=""))),

@@ -275,7 +275,7 @@ def parse_arguments():
     parser.add_argument("--ranks", type=int, default=4, help="processes of a job, 2 or more")
     parser.add_argument("--quick", action="store_true", help="each reader once on a folder, and once at all without "
                         "the preload")
-    parser.add_argument("--strategy", default="range", help="SHARD_STRATEGY of the jobs")
+    parser.add_argument("--strategy", default="stride", help="SHARD_STRATEGY of the jobs")
     args = options.parse(parser)
     if args.ranks < 2:
         parser.error("--ranks must be 2 or more")

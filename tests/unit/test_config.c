@@ -80,7 +80,7 @@ static void nothing_set(void **state) {
   assert_int_equal(seen->rc, 0);
   assert_string_equal(seen->err, "");
   assert_int_equal(seen->config.view, SHARD_VIEW_AUTO);
-  assert_int_equal(seen->config.strategy, SHARD_STRATEGY_RANGE);
+  assert_int_equal(seen->config.strategy, SHARD_STRATEGY_STRIDE);
   assert_int_equal(seen->config.log, SHARD_LOG_WARN);
   assert_true(seen->config.adapter);
   assert_int_equal(seen->config.timeout, 3600);
