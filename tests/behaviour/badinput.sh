@@ -85,7 +85,7 @@ good "variables"
 
 # SHARD_LISTING
 L=$WORK/l; "$CTL" index "$D" -o "$L" >/dev/null
-run SHARD_LISTING="$L" SHARD_CACHE_DIR="$WORK/unused" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
+run SHARD_STRATEGY=range SHARD_LISTING="$L" SHARD_CACHE_DIR="$WORK/unused" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
 verdict "SHARD_LISTING is used" "$(cat "$WORK/err"; [ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out"; ls "$WORK/unused" | grep -q held || echo "no copy")"
 bad "listing missing" SHARD_LISTING SHARD_LISTING="$WORK/none"
 bad "listing a directory" SHARD_LISTING SHARD_LISTING="$WORK/other"
@@ -98,7 +98,7 @@ damage 40 '\377'; bad "listing's header damaged" SHARD_LISTING SHARD_LISTING="$W
 damage 8 '\002'; bad "listing of version 2" "SHARD_LISTING.*version" SHARD_LISTING="$WORK/bad"
 damage 563 '\377'; bad "listing's names damaged" "SHARD_LISTING='$WORK/bad'.* damaged" SHARD_LISTING="$WORK/bad"
 mkdir "$WORK/far"; cp -r "$D" "$WORK/far/moved"; "$CTL" index "$WORK/far/moved" -o "$WORK/l2" >/dev/null
-run SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
+run SHARD_STRATEGY=range SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
 verdict "listing of another directory: not used" "$([ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out")"
 verdict "listing of another directory: said" "$(grep -q SHARD_LISTING "$WORK/err" || echo "says nothing")"
 touch "$D/7"; bad "listing of a directory that changed" "SHARD_LISTING.*$D" SHARD_LISTING="$L"

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 in_namespace
 program trees
-export SHARD_CACHE_DIR=$WORK/cache
+export SHARD_CACHE_DIR=$WORK/cache SHARD_LOG=error
 mkdir "$WORK/lib" "$WORK/other" && cp "$LIB" "$CTL" "$WORK/lib" # where others may read them
 touch "$WORK/other/file"
 preload="$(ldd "$LIB" | sed -n 's/.*=> \(.*lib[at]san\.so[.0-9]*\) .*/\1/p') $WORK/lib/libshard.so"
