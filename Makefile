@@ -28,7 +28,7 @@ ALL_CFLAGS = -std=gnu17 $(HARDEN) $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-ma
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
 BOTH := $(addprefix base/,crc32c error file filesystem path plain process size trust version whole words) \
         $(addprefix config/,config dataset launcher listings log pattern) \
-        $(addprefix listing/,identity names options reader) \
+        $(addprefix listing/,identity markers names options reader) \
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir collect filenames job lock safe)
 LIB := $(BOTH) \

@@ -98,6 +98,10 @@ static int write_name(void *context, char *name, size_t length, uint64_t ino, ui
   if (b->options->order == SHARD_ORDER_DIRECTORY && t->number == SHARD_WRITER_NAMES) {
     length = shard_numbered_strip(name, length);
   }
+  if (shard_intake_in_table(b->intake, name, length)) {
+    b->intake->dropped += t->number == SHARD_WRITER_NAMES;
+    return 0;
+  }
   int rc = shard_writer_put(t->writer, t->number, name, length, ino, type);
   if (rc == -EEXIST && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
     return 0; /* a directory that two names share */
@@ -148,6 +152,9 @@ static int write_listing(struct build *b, struct shard_writer *w) {
       rc = shard_merge(in->others, write_name, &others, b->err, b->size);
     }
     rc = rc ? rc : write_directories(in, w);
+    for (size_t i = 0; rc == 0 && i < in->tables_count; i++) {
+      rc = shard_writer_table(w, in->tables[i].format, in->tables[i].path);
+    }
     if (rc != 0) {
       shard_writer_abort(w);
     }
@@ -155,6 +162,7 @@ static int write_listing(struct build *b, struct shard_writer *w) {
   if (rc == 0) {
     b->result->entries = written ? in->written : shard_sorter_count(in->names) - in->dropped;
     b->result->directories = in->dirs_count;
+    b->result->tables = in->tables_count;
     rc = shard_writer_commit(w, &b->facts, b->result->digest, &b->result->bytes);
   }
   return rc != 0 && !b->err[0] ? explain_unwritten(b, rc) : rc;

@@ -16,6 +16,7 @@ struct shard_build_result {
   uint64_t entries;
   uint64_t bytes; /* size of the file */
   uint64_t directories;
+  uint64_t tables; /* directories that are tables (listing/markers.h), and not in it */
   char digest[65]; /* as in struct shard_listing_info */
 };
 

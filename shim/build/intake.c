@@ -11,11 +11,80 @@
 #include "build/progress.h"
 #include "build/writer.h"
 #include "listing/codec.h"
+#include "listing/markers.h"
+
+/* ---- tables ---- */
+
+static int compare_tables(const void *pa, const void *pb) {
+  return strcmp(((const struct shard_intake_table *)pa)->path,
+                ((const struct shard_intake_table *)pb)->path);
+}
+
+/* Note the table that an entry tells of, if it does. 1, 0 or -ENOMEM. Only listings for the shard
+ * view are divided. */
+static int note_table(struct shard_intake *in, const char *path, size_t length) {
+  size_t n;
+  const char *format = in->options->attributes && !shard_codec_is_manifest_order(in->options->order)
+                           ? shard_marker_find(in->options, path, length, &n)
+                           : NULL;
+  if (!format) {
+    return 0;
+  }
+  char *copy = strndup(path, n);
+  pthread_mutex_lock(&in->mutex);
+  struct shard_intake_table *tables =
+      shard_grow(in->tables, in->tables_count, 1, &in->tables_room, sizeof(*tables));
+  bool kept = copy && tables;
+  in->tables = tables ? tables : in->tables;
+  if (kept) {
+    in->tables[in->tables_count++] = (struct shard_intake_table){copy, format};
+  } else {
+    free(copy);
+  }
+  pthread_mutex_unlock(&in->mutex);
+  return kept ? 1 : -ENOMEM;
+}
+
+/* Sort the tables, and keep each once. */
+static void end_tables(struct shard_intake *in) {
+  size_t kept = 0;
+  if (in->tables_count > 0) {
+    qsort(in->tables, in->tables_count, sizeof(*in->tables), compare_tables);
+  }
+  for (size_t i = 0; i < in->tables_count; i++) {
+    if (kept > 0 && strcmp(in->tables[kept - 1].path, in->tables[i].path) == 0) {
+      free(in->tables[i].path);
+    } else {
+      in->tables[kept++] = in->tables[i];
+    }
+  }
+  in->tables_count = kept;
+}
+
+bool shard_intake_in_table(const struct shard_intake *in, const char *name, size_t length) {
+  if (in->tables_count == 0) {
+    return false;
+  }
+  if (!*in->tables[0].path) {
+    return true;
+  }
+  char path[SHARD_NAME_MAX];
+  memcpy(path, name, length);
+  path[length] = 0;
+  for (char *slash = path; (slash = strchr(slash, '/')); *slash++ = '/') {
+    *slash = 0;
+    struct shard_intake_table key = {.path = path};
+    if (bsearch(&key, in->tables, in->tables_count, sizeof(key), compare_tables)) {
+      return true;
+    }
+  }
+  return false;
+}
 
 /* ---- names of a directory, by several threads ---- */
 
-int shard_intake_add_entry(struct shard_intake_hand *h, const char *path, size_t length,
-                           uint64_t ino, uint8_t type) {
+static int feed_entry(struct shard_intake_hand *h, const char *path, size_t length, uint64_t ino,
+                      uint8_t type) {
   struct shard_intake *in = h->intake;
   shard_progress_count(&h->seen);
   if (in->options->chunk) {
@@ -31,10 +100,17 @@ int shard_intake_add_entry(struct shard_intake_hand *h, const char *path, size_t
   return shard_sorter_feed(&h->names, path, length, ino, type);
 }
 
+int shard_intake_add_entry(struct shard_intake_hand *h, const char *path, size_t length,
+                           uint64_t ino, uint8_t type) {
+  int rc = note_table(h->intake, path, length);
+  return rc < 0 ? rc : feed_entry(h, path, length, ino, type);
+}
+
 int shard_intake_add_other(struct shard_intake_hand *h, const char *path, size_t length,
                            uint64_t ino, uint8_t type) {
   shard_progress_count(&h->seen);
-  return shard_sorter_feed(&h->others, path, length, ino, type);
+  int rc = note_table(h->intake, path, length);
+  return rc < 0 ? rc : shard_sorter_feed(&h->others, path, length, ino, type);
 }
 
 int shard_intake_add_directory(struct shard_intake_hand *h, const struct shard_dir *id,
@@ -88,6 +164,13 @@ static bool is_path(const char *name, size_t length) {
   return true;
 }
 
+/* The writer has names that it must not keep: the sorter's names are merged in their place. */
+static int leave_writer(struct shard_intake *in) {
+  in->writer = NULL;
+  in->dropped = 0;
+  return in->once ? 0 : -ERESTART;
+}
+
 /* Give a name to the writer. A name that comes twice, without `unique`, is out of order: the merge
  * reports it. */
 static int write_at_once(struct shard_intake *in, const char *name, size_t length) {
@@ -97,9 +180,7 @@ static int write_at_once(struct shard_intake *in, const char *name, size_t lengt
     return 0;
   }
   if (rc == -EEXIST || (rc == -EINVAL && in->names)) {
-    in->writer = NULL;
-    in->dropped = 0;
-    return in->once ? 0 : -ERESTART;
+    return leave_writer(in);
   }
   in->unwritten = rc;
   in->written++;
@@ -110,6 +191,11 @@ int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
   in->line++;
   int rc = in->writer ? write_at_once(in, name, length) : 0;
   rc = rc == 0 && in->others ? add_directories(in, name, length) : rc;
+  int table = rc == 0 ? note_table(in, name, length) : 0;
+  rc = table < 0 ? table : rc;
+  if (rc == 0 && in->writer && in->tables_count > 0) {
+    rc = leave_writer(in);
+  }
   if (rc != 0 || (in->writer && !in->once)) {
     shard_progress_count(&in->hands[0].seen);
     return rc;
@@ -125,7 +211,7 @@ int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
     length = shard_numbered_put(in->numbered, name, length, in->line);
     name = in->numbered;
   }
-  return shard_intake_add_entry(&in->hands[0], name, length, 0, 0);
+  return feed_entry(&in->hands[0], name, length, 0, 0);
 }
 
 /* ---- for the builder ---- */
@@ -150,6 +236,12 @@ void shard_intake_clear(struct shard_intake *in) {
   free(in->dirs);
   in->dirs = NULL;
   in->dirs_count = in->dirs_room = 0;
+  for (size_t i = 0; i < in->tables_count; i++) {
+    free(in->tables[i].path);
+  }
+  free(in->tables);
+  in->tables = NULL;
+  in->tables_count = in->tables_room = 0;
   in->dirs_hidden = in->dir_links = 0;
   in->written = in->line = in->dropped = 0;
   in->unwritten = 0;
@@ -186,6 +278,7 @@ int shard_intake_end(struct shard_intake *in) {
     }
     rc = rc ? rc : ended;
   }
+  end_tables(in);
   return rc;
 }
 

@@ -60,6 +60,12 @@ struct shard_intake_directory {
   char *path; /* relative to the root; "" for the root */
 };
 
+/* A directory that is a table (listing/markers.h). */
+struct shard_intake_table {
+  char *path; /* relative to the root; "" for the root */
+  const char *format;
+};
+
 struct shard_intake {
   /* For the source. */
   const struct shard_options *options;
@@ -80,7 +86,9 @@ struct shard_intake {
   uint64_t dropped;       /* names that came twice, with `unique` */
   uint64_t chunks, last_chunk; /* that have names; the last of them */
   size_t dirs_room;
-  pthread_mutex_t mutex; /* of dirs */
+  struct shard_intake_table *tables; /* those found; from shard_intake_end() on each once, sorted */
+  size_t tables_count, tables_room;
+  pthread_mutex_t mutex; /* of dirs and tables */
   char error[700];       /* what is wrong with a name, for people; "" if nothing */
   size_t last_length;    /* of `last`, the directory of the last name */
   char last[SHARD_NAME_MAX];
@@ -129,6 +137,9 @@ void shard_intake_open(struct shard_intake *intake, struct shard_sorter *names,
 
 /* End the hands: the source has been read. 0, or a sorter's error. */
 int shard_intake_end(struct shard_intake *intake);
+
+/* Whether a name lies in a table: the listing has none of these. */
+bool shard_intake_in_table(const struct shard_intake *intake, const char *name, size_t length);
 
 /* What went wrong in a sorter, for people; "" if nothing. Lives as long as the sorters. */
 const char *shard_intake_sorting_error(const struct shard_intake *intake);

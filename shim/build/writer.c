@@ -62,7 +62,7 @@ struct shard_writer {
   size_t filled;
   struct table_state names, others;
   struct table_state *table; /* the table that is being written */
-  struct bytes block, dirs;
+  struct bytes block, dirs, tables;
   uint32_t in_block;                  /* names in block */
   struct shard_attributes attributes; /* of the names since the last block of attributes */
   EVP_MD_CTX *digest;
@@ -161,7 +161,7 @@ static uint64_t get_position(const struct shard_writer *w) {
 
 static void free_writer(struct shard_writer *w) {
   EVP_MD_CTX_free(w->digest);
-  struct bytes *all[] = {&w->block, &w->undigested, &w->dirs};
+  struct bytes *all[] = {&w->block, &w->undigested, &w->dirs, &w->tables};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
     free(all[i]->data);
   }
@@ -596,6 +596,11 @@ int shard_writer_dir(struct shard_writer *w, const struct shard_dir *id, const c
   return rc ? rc : bytes_add(&w->dirs, path, length + 1);
 }
 
+int shard_writer_table(struct shard_writer *w, const char *format, const char *path) {
+  int rc = bytes_add(&w->tables, format, strlen(format) + 1);
+  return rc ? rc : bytes_add(&w->tables, path, strlen(path) + 1);
+}
+
 /* Begin a section, its offset rounded up to 8. */
 static int begin_section(struct shard_writer *w, struct shard_section *s) {
   static const uint8_t zero[8];
@@ -683,6 +688,7 @@ static int put_dirs(struct shard_writer *w, const struct shard_writer_facts *fac
   rc = rc ? rc : bytes_add(&dirs, facts->options, strlen(facts->options) + 1);
   rc = rc ? rc : bytes_add(&dirs, w->dirs.data, w->dirs.size);
   rc = rc ? rc : put_section(w, &w->header.dirs, &dirs);
+  rc = rc ? rc : put_section(w, &w->header.tables, &w->tables);
   free(dirs.data);
   return rc;
 }

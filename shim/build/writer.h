@@ -35,6 +35,9 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table table, cons
 /* Add a directory walked and its path relative to the root. 0 or -ENOMEM. */
 int shard_writer_dir(struct shard_writer *w, const struct shard_dir *id, const char *path);
 
+/* Add a directory that is a table, and its format's name. 0 or -ENOMEM. */
+int shard_writer_table(struct shard_writer *w, const char *format, const char *path);
+
 /* Facts of struct shard_listing_info that the writer cannot count itself. */
 struct shard_writer_facts {
   const char *source, *options;

@@ -14,7 +14,7 @@
 
 static const struct ctl_option rows[] = {CTL_ROW_JSON, CTL_ROW_END};
 
-static int print_json(const struct shard_listing_info *i) {
+static int print_json(const struct shard_listing *l, const struct shard_listing_info *i) {
   struct json_object *o = ctl_json_object();
   ctl_json_add_text(o, "source", i->source);
   ctl_json_add_text(o, "options", i->options);
@@ -28,6 +28,16 @@ static int print_json(const struct shard_listing_info *i) {
   ctl_json_add_bool(o, "utf8", i->utf8);
   ctl_json_add_number(o, "duplicates", i->duplicates);
   ctl_json_add_text(o, "digest", i->digest);
+  struct json_object *tables = ctl_json_array();
+  const uint8_t *pos = NULL;
+  const char *format, *path;
+  while (shard_listing_table(l, &pos, &format, &path)) {
+    struct json_object *one = ctl_json_object();
+    ctl_json_add_text(one, "path", path);
+    ctl_json_add_text(one, "format", format);
+    ctl_json_add(tables, NULL, one);
+  }
+  ctl_json_add(o, "tables", tables);
   return ctl_json_print(o, stdout);
 }
 
@@ -49,7 +59,7 @@ static void print_which(const char *text) {
                  o.include[0] ? ", that match '" : "", o.include, o.include[0] ? "'" : "");
 }
 
-static int print_text(const struct shard_listing_info *i) {
+static int print_text(const struct shard_listing *l, const struct shard_listing_info *i) {
   double each = i->entries ? (double)i->bytes / (double)i->entries : 0;
   ctl_human_line("source      %s", i->source);
   print_which(i->options);
@@ -58,6 +68,11 @@ static int print_text(const struct shard_listing_info *i) {
          (unsigned long long)i->entries, (unsigned long long)i->bytes, each,
          (unsigned long long)i->directories, shard_words_at(shard_words_orders, i->order),
          i->longest, i->digest);
+  const uint8_t *pos = NULL;
+  const char *format, *path;
+  while (shard_listing_table(l, &pos, &format, &path)) {
+    ctl_human_line("table       %s (%s): not in it, not divided", *path ? path : ".", format);
+  }
   return CTL_DONE;
 }
 
@@ -71,7 +86,7 @@ static int run(char **operands) {
   int wrong = shard_listing_verify(l);
   if (wrong == 0) {
     shard_listing_info(l, &info);
-    rc = (ctl_given.json ? print_json : print_text)(&info);
+    rc = (ctl_given.json ? print_json : print_text)(l, &info);
   } else {
     rc = ctl_fail("cannot use listing '%s': %s", operands[0], shard_listing_strerror(wrong));
   }

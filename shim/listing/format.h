@@ -4,7 +4,7 @@
  *
  *   +--------+--------+-------+---------+------------+-------+------------------+------+
  *   | header | blocks | index | extents | attributes | index | the same five    | dirs |
- *   | 560 B  |        |       |         | (optional) |       | for "others"     |      |
+ *   | 584 B  |        |       |         | (optional) |       | for "others"     |      |
  *   +--------+--------+-------+---------+------------+-------+------------------+------+
  *
  * All integers are little-endian. There are two tables of names, each in the listing's order.
@@ -27,7 +27,7 @@
  * block has SHARD_BLOCK_BYTES), coded by shared prefix and
  * suffix (front coding after Witten, Moffat and Bell, "Managing Gigabytes", section 4.1; the suffix
  * is ours, because in numbered names only the middle changes):
- *   u8      kind            0, the only kind of version 5
+ *   u8      kind            0, the only kind of version 6
  *   varint  length, bytes   the first name, whole
  *   then for each further name:
  *   varint  prefix          bytes shared with the start of the name before
@@ -55,7 +55,7 @@
 #include <stdint.h>
 
 #define SHARD_MAGIC "SHRDLST\n"
-#define SHARD_FORMAT_VERSION 5
+#define SHARD_FORMAT_VERSION 6
 #define SHARD_ENDIAN 0x01020304u
 #define SHARD_BLOCK_NAMES 64
 #define SHARD_BLOCK_FRONT 0
@@ -131,10 +131,11 @@ struct shard_header {
   uint32_t attributes;    /* enum shard_attributes_kept; NONE: there are no "others" */
   uint32_t salt;          /* random: of this file alone */
   uint32_t reserved;
+  struct shard_section tables; /* format NUL path NUL for each directory that is a table */
 };
 static_assert(sizeof(struct shard_section) == 24, "section layout");
 static_assert(offsetof(struct shard_header, names) == 232, "header layout");
-static_assert(sizeof(struct shard_header) == 560, "header layout");
+static_assert(sizeof(struct shard_header) == 584, "header layout");
 
 /*
  * The dirs section: the identity of what was listed.

@@ -55,7 +55,7 @@ struct shard_listing {
   const uint8_t *map;
   size_t map_size;
   struct shard_table names, others;
-  const uint8_t *dirs, *dirs_end;
+  const uint8_t *dirs, *dirs_end, *tables, *tables_end;
   char *source, *options, *file; /* malloc'd */
 };
 
@@ -114,6 +114,17 @@ int shard_names_attributes(const struct shard_table *table, uint64_t block,
  */
 bool shard_listing_dir(const struct shard_listing *listing, const uint8_t **pos,
                        struct shard_dir *out, const char **path);
+
+/*
+ * Get the next directory that is a table (markers.h): its format, and its path relative to the
+ * root. *pos is NULL at first. false at the end. Static: in the map.
+ */
+bool shard_listing_table(const struct shard_listing *listing, const uint8_t **pos,
+                         const char **format, const char **path);
+
+/* The table that path[length] is or lies in: its format, and *path, the table's; or NULL. */
+const char *shard_listing_table_of(const struct shard_listing *listing, const char *name,
+                                   size_t length, const char **path);
 
 /* What an open file says that it is of, and by which options, by reading alone: malloc'd, of which
  * nothing is certain. 0, or a negative errno of shard_listing_open(). */

@@ -100,7 +100,8 @@ static int check_header(const struct shard_header *h, uint64_t file_size) {
 static int map_tables(struct shard_listing *l) {
   const struct shard_header *h = l->header;
   if (h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_DIRECTORY ||
-      h->attributes > SHARD_ATTRIBUTES_MADE || !section_fits(l, &h->dirs)) {
+      h->attributes > SHARD_ATTRIBUTES_MADE || !section_fits(l, &h->dirs) ||
+      !section_fits(l, &h->tables)) {
     return -EBADMSG;
   }
   int rc = map_table(l, &h->names, h->longest, false, &l->names);
@@ -143,6 +144,19 @@ static int check_dirs(struct shard_listing *l) {
   return 0;
 }
 
+/* The tables are pairs of texts. */
+static int check_tables(struct shard_listing *l) {
+  const struct shard_section *s = &l->header->tables;
+  size_t texts = 0;
+  l->tables = l->map + s->offset;
+  l->tables_end = l->tables + s->size;
+  for (const uint8_t *p = l->tables; p < l->tables_end; p++) {
+    texts += *p == 0;
+  }
+  bool whole = texts % 2 == 0 && (s->size == 0 || l->tables_end[-1] == 0);
+  return whole ? check_section(l, s) : -EBADMSG;
+}
+
 /* Map the file. 0 or a negative errno. */
 static int map_file(struct shard_listing *l, int fd, const struct stat *st) {
   if (!S_ISREG(st->st_mode) || st->st_size < (off_t)sizeof(struct shard_header)) {
@@ -169,6 +183,7 @@ int shard_listing_map(int fd, const char *file, struct shard_listing **out) {
     rc = rc ? rc : !l->header ? -EBADMSG : check_header(l->header, l->map_size);
     rc = rc ? rc : map_tables(l);
     rc = rc ? rc : check_dirs(l);
+    rc = rc ? rc : check_tables(l);
   }
   shard_file_close(fd);
   if (rc == 0) {
@@ -283,6 +298,31 @@ bool shard_listing_dir(const struct shard_listing *l, const uint8_t **pos, struc
     *out = (struct shard_dir){.ino = 0};
   }
   return true;
+}
+
+bool shard_listing_table(const struct shard_listing *l, const uint8_t **pos, const char **format,
+                         const char **path) {
+  const char *p = (const char *)(*pos ? *pos : l->tables);
+  if (p >= (const char *)l->tables_end) {
+    return false;
+  }
+  *format = p;
+  *path = p + strlen(p) + 1;
+  *pos = (const uint8_t *)*path + strlen(*path) + 1;
+  return true;
+}
+
+const char *shard_listing_table_of(const struct shard_listing *l, const char *name, size_t length,
+                                   const char **path) {
+  const uint8_t *pos = NULL;
+  const char *format;
+  while (shard_listing_table(l, &pos, &format, path)) {
+    size_t n = strlen(*path);
+    if (n == 0 || (n <= length && memcmp(*path, name, n) == 0 && (n == length || name[n] == '/'))) {
+      return format;
+    }
+  }
+  return NULL;
 }
 
 /* Check the checksums and the order of the names, and that all attributes can be read. */

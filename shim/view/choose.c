@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "listing/listing.h"
+#include "listing/markers.h"
 #include "shard/shard.h"
 #include "stats/stats.h"
 #include "view/datasets.h"
@@ -56,11 +57,24 @@ static void warn_of_listing(int local_rank) {
   }
 }
 
+int shard_choose_refuse_table(const struct shard_served *s, const char *format, const char *path,
+                              size_t length) {
+  static atomic_bool said;
+  char text[900], table[301];
+  snprintf(table, sizeof(table), "%.*s", (int)length, path);
+  snprintf(text, sizeof(text), "SHARD_DATASET='%.300s': " SHARD_TABLE_REFUSED, s->dataset->path,
+           *table ? table : ".", format);
+  shard_once_complain(&said, text);
+  return -EINVAL;
+}
+
 /* By the hash of each name. */
 static int choose_hash(struct shard_served *s, int local_rank) {
+  size_t table;
+  const char *format = shard_marker_above(s->options, s->path, path_length(s), &table);
   warn_of_listing(local_rank);
   s->how = SHARD_SERVED_HASHED;
-  return 0;
+  return format ? shard_choose_refuse_table(s, format, s->path, table) : 0;
 }
 
 /* A directory without sub-directories is often a class: say, once, that some have files, but fewer
@@ -88,6 +102,11 @@ static void warn_of_few(const struct shard_served *s) {
 
 /* From the listing, if that has the directory. */
 static int choose_listing(struct shard_served *s) {
+  const char *table;
+  const char *format = shard_listing_table_of(s->scope.listing, s->path, path_length(s), &table);
+  if (format) {
+    return shard_choose_refuse_table(s, format, table, strlen(table));
+  }
   int rc = was_listed(s->scope.listing, s->path, path_length(s));
   s->how = rc > 0 ? SHARD_SERVED_LISTED : SHARD_SERVED_UNLISTED;
   if (rc > 0) {

@@ -5,10 +5,16 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct shard_served;
 struct shard_view_dataset;
+
+/* Say, once, that path[length], which the directory is or lies in, is a table of this format.
+ * -EINVAL. */
+int shard_choose_refuse_table(const struct shard_served *served, const char *format,
+                              const char *path, size_t length);
 
 /*
  * Fill in everything of *served but path and base, for a directory of a dataset whose listing, if

@@ -15,6 +15,7 @@
 #include "config/dataset.h"
 #include "libshard.h"
 #include "listing/listing.h"
+#include "listing/markers.h"
 #include "listing/options.h"
 #include "shard/shard.h"
 #include "stats/stats.h"
@@ -119,6 +120,20 @@ static int owns(const struct question *q, const char *name, size_t length) {
                     : shard_owner_by_name(name, length, q->key, q->share.size) == q->share.rank;
 }
 
+/* 0, or -EINVAL and a line: the name is of a table. */
+static int refuse_table(const struct question *q, const char *name, size_t length, char *err,
+                        size_t size) {
+  const char *table = name;
+  size_t n = 0;
+  const char *format = q->listing ? shard_listing_table_of(q->listing, name, length, &table)
+                                  : shard_marker_above(&q->include, name, length, &n);
+  n = q->listing && format ? strlen(table) : n;
+  char copy[301];
+  snprintf(copy, sizeof(copy), "%.*s", (int)n, table);
+  return format ? shard_error_set(err, size, -EINVAL, SHARD_TABLE_REFUSED, n ? copy : ".", format)
+                : 0;
+}
+
 static int ask(struct question *q, int64_t epoch, char *err, size_t size) {
   uint64_t n = q->listing ? shard_listing_count(q->listing) : 0;
   const struct shard_config *config = shard_config();
@@ -178,6 +193,10 @@ int shard_bucket_owned(const struct shard_listing *listing, int64_t epoch, const
     }
     const char *name = keys + skip;
     size_t n = length - skip;
+    rc = refuse_table(q, name, n, err, size);
+    if (rc != 0) {
+      break;
+    }
     bool shared = shard_options_match_path(&q->include, name, n);
     int mine = shared ? owns(q, name, n) : 1;
     if (mine < 0) {

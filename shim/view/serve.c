@@ -28,7 +28,9 @@
 #include "base/path.h"
 #include "config/config.h"
 #include "host/real.h"
+#include "listing/markers.h"
 #include "stats/stats.h"
+#include "view/choose.h"
 
 #define PATIENCE 128   /* names of a sub-tree before it is leapt over */
 #define SMALL_READ 512 /* a buffer that holds any entry */
@@ -346,7 +348,14 @@ static int is_seen(const struct shard_served *s, int fd, const struct dirent64 *
   if (known > 0 && !name[known - 1]) {
     known = 0;
   }
-  size_t length = known + strlen(name + known);
+  size_t length = known + strlen(name + known), table;
+  if (s->how == SHARD_SERVED_HASHED && length < PATH_MAX) {
+    memcpy(path + s->base, name, length);
+    const char *format = shard_marker_find(s->options, path, s->base + length, &table);
+    if (format) {
+      return shard_choose_refuse_table(s, format, path, table);
+    }
+  }
   bool seen = (s->how == SHARD_SERVED_HASHED && is_owned(s, name, length, path)) ||
               !shard_options_match(s->options, name, length);
   return seen ? 1 : is_directory(fd, name, d->d_type);

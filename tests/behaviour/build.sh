@@ -52,7 +52,7 @@ sort absolute.txt | tr '\n' '\0' >want.absolute; lists "absolute, no root" want.
 tr '\n' '\0' <absolute.txt >want.absolute; lists "absolute, no root, --keep-order" want.absolute --keep-order absolute.txt
 "$CTL" ls absolute.txt | diff -a - absolute.txt >got; verdict "absolute, ls of the text" "$(cat got)"
 cat names.txt absolute.txt >both.txt; sort both.txt | tr '\n' '\0' >want.absolute; lists "absolute and relative, no root" want.absolute both.txt
-"$CTL" index absolute.txt -o "$L" >/dev/null; mkdir -p m.absolute; "$CTL" manifest "$L" --size 2 -o m.absolute/%r >/dev/null
+"$CTL" index absolute.txt -o "$L" >/dev/null; mkdir -p m.absolute; "$CTL" manifest "$L" --size 2 --strategy range -o m.absolute/%r >/dev/null
 verdict "absolute, manifests" "$(sort absolute.txt | diff -a - <(cat m.absolute/0 m.absolute/1))"
 SHARD_DATASET=$WORK SHARD_LISTING=$WORK/$(basename "$L") SHARD_RANK=0 SHARD_SIZE=2 LD_PRELOAD=$LIB ls "$WORK" >/dev/null 2>err
 verdict "absolute, no root: no dataset's listing" "$(grep -q "SHARD_LISTING='$WORK/l' has no listing of '$WORK', which is walked" err || shown cat err)"
@@ -290,7 +290,7 @@ for f in m.txt m.txt.gz "--manifest m.names"; do
   # shellcheck disable=SC2086  # options
   "$CTL" ls $f >got; same "ls $f" m.txt got
 done
-"$CTL" ls m.txt --rank 1 --size 2 >got; printf 'b\na\n' >want2; same "ls of a manifest, a share" want2 got
+"$CTL" ls m.txt --rank 1 --size 2 --strategy range >got; printf 'b\na\n' >want2; same "ls of a manifest, a share" want2 got
 "$CTL" ls m.names >/dev/null 2>&1; verdict "ls does not guess" "$([ $? = 1 ] || echo status)"
 : >e.listing; "$CTL" ls e.listing >/dev/null 2>&1; verdict "ls of an empty listing" "$([ $? = 1 ] || echo status)"
 
@@ -314,7 +314,7 @@ for o in "--size 2 -o m/x" "--size 0 -o m/%r" "--size 2 -o m/%x%r" "--size 2 --w
 done
 "$CTL" index -0 names0 -o n >/dev/null; rm -rf m; mkdir m
 "$CTL" manifest n --size 2 -o 'm/%r' 2>"$WORK/err"; verdict "manifest, a newline in a name" "$([ $? = 1 ] && grep -q -- -0 "$WORK/err" && [ -z "$(ls m)" ] || shown ls m)"
-"$CTL" manifest n --size 2 -o 'm/%r' -0; cat m/0 m/1 >got; same "manifest -0" want0 got
+"$CTL" manifest n --size 2 --strategy range -o 'm/%r' -0; cat m/0 m/1 >got; same "manifest -0" want0 got
 
 # Chunks: N entries at a time are sorted, as the directory shows them (ls -U), or as a program globs
 # folder by folder.

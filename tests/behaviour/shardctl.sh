@@ -159,7 +159,7 @@ P
 view() {
   local d=$1 r=$2 variables=$3; shift 3
   # shellcheck disable=SC2086  # a list of assignments
-  env $variables SHARD_CACHE_DIR="$WORK/cache" SHARD_DATASET="$d" SHARD_RANK="$r" SHARD_SIZE=3 LD_PRELOAD="$LIB" timeout 300 "$@"
+  env SHARD_LOG=error $variables SHARD_CACHE_DIR="$WORK/cache" SHARD_DATASET="$d" SHARD_RANK="$r" SHARD_SIZE=3 LD_PRELOAD="$LIB" timeout 300 "$@"
 }
 # arguments VARIABLES: the options of ls for them
 arguments() { sed 's/SHARD_SEED=/--seed /; s/SHARD_EPOCH=/--epoch /' <<<"$1"; }
@@ -312,7 +312,7 @@ gives "run twice" "$LIB" "$CTL" run "$CTL" run sh "$R/show"
 gives "run: the environment" "$R/in:$R 1 2 hash 3 4" env -C "$R" "$CTL" run --dataset in --dataset . --rank 1 --size 2 \
   --strategy hash --seed 3 --epoch=4 sh -c 'echo $SHARD_DATASET $SHARD_RANK $SHARD_SIZE $SHARD_STRATEGY $SHARD_SEED $SHARD_EPOCH'
 gives "run: a shard" "f" env SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 0 --size 1 ls "$R/in"
-gives "run: another shard" "" env SHARD_JOB=run SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 0 --size 2 ls "$R/in"
+gives "run: another shard" "" env SHARD_JOB=run SHARD_CACHE_DIR="$WORK/cache" "$CTL" run --dataset "$R/in" --rank 1 --size 2 ls "$R/in"
 # By timeout, too, as gives calls it: that lets a signal through which its caller ignores.
 gives "run: signals as they were" "$(timeout 300 grep SigIgn /proc/self/status)" "$CTL" run grep SigIgn /proc/self/status
 ignoring=(sh -c 'trap "" INT QUIT USR1 PIPE; exec "$@"' -)

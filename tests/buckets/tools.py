@@ -126,6 +126,36 @@ print(json.dumps(epochs))
     buckets.check("another share in each epoch", shares[0][0] != shares[0][1] != shares[0][2], shares[0][0][:3])
 
 
+def tables(buckets):
+    """A listing that meets a key of a table fails, in all pages of it; what lies beside the table is divided."""
+    script = """
+import boto3, json, sys
+client, answers = boto3.client("s3"), []
+if sys.argv[1:]:
+    client.create_bucket(Bucket="lake")
+    for key in "a/0 a/1 a/2 t/A.parquet t/_delta_log/0.json t/z.parquet z/0 z/1".split():
+        client.put_object(Bucket="lake", Key="all/" + key, Body=b"")
+for prefix, delimiter in ("a/", ""), ("z/", ""), ("", "/"), ("", ""), ("t/", ""), ("t/", "/"), ("t/z", ""):
+    try:
+        page = client.list_objects_v2(Bucket="lake", Prefix="all/" + prefix, Delimiter=delimiter)
+        answers.append(sorted(e["Key"] for e in page.get("Contents", [])))
+    except Exception as error:
+        answers.append(str(error))
+print(json.dumps(answers))
+"""
+    subprocess.run([PYTHON, "-c", script, "make"], env=buckets.environment(), capture_output=True, timeout=HANGS, check=True)
+    for strategy in ("stride", "range", "hash"):
+        buckets.jobs += 1
+        ranks = [subprocess.run([PYTHON, "-c", script], env=buckets.shard_environment(
+            "s3://lake/all/", rank, 2, SHARD_STRATEGY=strategy), capture_output=True, timeout=HANGS, check=False) for rank in range(2)]
+        got = [json.loads(done.stdout or "[]") for done in ranks]
+        shares = [sorted(sum((one[k] for one in got), [])) for k in range(2)]
+        # by hash, nothing tells of a table where no key that is its log's is met
+        wrong = [a for one in got for a in one[3:7 if strategy != "hash" else 5] if "'t' is a table (Delta Lake)" not in a]
+        buckets.check(f"tables: {strategy}", shares == [[f"all/a/{k}" for k in range(3)], ["all/z/0", "all/z/1"]] and
+                      all(one[2] == [] for one in got) and not wrong, [got, [done.stderr[-500:] for done in ranks]])
+
+
 def remainders(buckets):
     """SHARD_REMAINDER: shares of as many keys, as shardctl has them; too few keys are an error."""
     every = {k for k, _, _ in buckets.made["train"] if k.startswith("train/") and not k.endswith("/")}
