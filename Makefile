@@ -28,7 +28,7 @@ ALL_CFLAGS = -std=gnu17 $(HARDEN) $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-ma
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
 BOTH := $(addprefix base/,crc32c error file filesystem path plain process size trust version whole words) \
         $(addprefix config/,config dataset launcher listings log pattern) \
-        $(addprefix listing/,identity markers names options reader) \
+        $(addprefix listing/,identity markers names options reader samples) \
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir collect filenames job lock safe)
 LIB := $(BOTH) \
@@ -39,7 +39,7 @@ LIB := $(BOTH) \
        $(addprefix adapter/,adapter compress elements python quicken) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
-       $(addprefix build/,batch build facts intake memory merge progress run sorter spool writer) \
+       $(addprefix build/,batch build facts intake memory merge progress run sets sorter spool writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders list object page provider sigv4 split url) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))

@@ -108,17 +108,17 @@ ssize_t shard_listing_next(struct shard_cursor *cursor, const char **name);
 /* The facts in a listing's header. All sizes in bytes. */
 struct shard_listing_info {
   uint64_t entries;
-  uint64_t bytes;         /* size of the file */
-  uint64_t directories;   /* directories walked, the root included */
-  uint64_t dirs_hidden;   /* directories at the deepest level that match `include`; they are not
-                             entries, but a plain listing of their parent shows them */
-  uint64_t dir_links;     /* links to directories; the walk did not follow them */
-  uint64_t duplicates;    /* basename order only: neighbours with an equal basename */
-  uint32_t min_depth;     /* fewest slashes in a name; 0 if there is no entry */
-  uint32_t max_depth;     /* most slashes in a name; ditto */
-  uint32_t longest;       /* longest name */
-  uint32_t order;         /* 0: path, 1: basename, then path, 2: as the manifest, 3: directory */
-  uint32_t utf8;          /* 1 if every name is valid UTF-8 */
+  uint64_t bytes;       /* size of the file */
+  uint64_t directories; /* directories walked, the root included */
+  uint64_t dirs_hidden; /* directories at the deepest level that match `include`; they are not
+                           entries, but a plain listing of their parent shows them */
+  uint64_t dir_links;   /* links to directories; the walk did not follow them */
+  uint64_t duplicates;  /* basename order only: neighbours with an equal basename */
+  uint32_t min_depth;   /* fewest slashes in a name; 0 if there is no entry */
+  uint32_t max_depth;   /* most slashes in a name; ditto */
+  uint32_t longest;     /* longest name */
+  uint32_t order; /* 0: path, 1: basename, then path, 2: as the manifest, 3: directory, 4: sample */
+  uint32_t utf8;  /* 1 if every name is valid UTF-8 */
   uint32_t dotted;        /* 1 if some component of some name begins with '.' */
   uint8_t bytes_used[32]; /* bit b set: byte b occurs in some name */
   char suffix[64];        /* longest common suffix of the names, cut to 63 bytes */
@@ -148,6 +148,8 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
  *   - exact=N               only entries at level N
  *   - attributes=0|1        1: keep d_type and d_ino, and the names that are not entries, such as
  *                           sub-directories; the shard view needs them (default 0)
+ *   - sample=file|stem|directory   as SHARD_SAMPLE: a sample's files follow each other; needs
+ *                           order=path (default file)
  *   - chunk=N               sort N entries at a time, as some programs list: chunks in the order
  *                           of the walk, paths in order within each. depth=1 counts all entries
  *                           that the directory shows; "depth=2 exact=2" those that match, folder by
@@ -163,7 +165,7 @@ int shard_dataset_open(const char *dir, const char *options, struct shard_listin
 
 /*
  * The same for the keys of a bucket below s3://bucket/prefix/ (the last slash may be missing). Of
- * `options`, order and include apply.
+ * `options`, order, sample and include apply.
  *
  * environment: variables that shardctl gets over this process's own: "NAME=value", or "NAME" to
  * unset it; NULL ends the array. They may hold secret keys: they go into shardctl's environment and

@@ -7,8 +7,9 @@
 const char *const shard_words_views[] = {"auto", "off", "global", "shard", NULL};
 const char *const shard_words_strategies[] = {"range", "stride", "hash", NULL};
 const char *const shard_words_remainders[] = {"keep", "drop", "repeat", NULL};
+const char *const shard_words_samples[] = {"file", "stem", "directory", NULL};
 const char *const shard_words_addressings[] = {"auto", "path", "virtual", NULL};
-const char *const shard_words_orders[] = {"path", "basename", "keep", "directory", NULL};
+const char *const shard_words_orders[] = {"path", "basename", "keep", "directory", "sample", NULL};
 const char *const shard_words_levels[] = {"error", "warn", "info", "debug", NULL};
 
 int shard_words_find(const char *const *words, const char *text) {

@@ -15,12 +15,16 @@ enum shard_strategy { SHARD_STRATEGY_RANGE, SHARD_STRATEGY_STRIDE, SHARD_STRATEG
 /* What becomes of the positions that are too few for one more of each rank (shard/shard.h). */
 enum shard_remainder { SHARD_REMAINDER_KEEP, SHARD_REMAINDER_DROP, SHARD_REMAINDER_REPEAT };
 
+/* Which files are one sample, and so in one share (listing/samples.h). */
+enum shard_sample { SHARD_SAMPLE_FILE, SHARD_SAMPLE_STEM, SHARD_SAMPLE_DIRECTORY };
+
 /* Where a URL names the bucket: in the path, or in the host (virtual). */
 enum shard_s3_addressing { SHARD_S3_AUTO, SHARD_S3_PATH, SHARD_S3_VIRTUAL };
 
 extern const char *const shard_words_views[];       /* enum shard_view, of libshard.h */
 extern const char *const shard_words_strategies[];  /* enum shard_strategy */
 extern const char *const shard_words_remainders[];  /* enum shard_remainder */
+extern const char *const shard_words_samples[];     /* enum shard_sample */
 extern const char *const shard_words_addressings[]; /* enum shard_s3_addressing */
 extern const char *const shard_words_orders[];      /* SHARD_ORDER_ of listing/format.h */
 extern const char *const shard_words_levels[];      /* enum shard_log_level, ditto */

@@ -98,6 +98,9 @@ static int write_name(void *context, char *name, size_t length, uint64_t ino, ui
   if (b->options->order == SHARD_ORDER_DIRECTORY && t->number == SHARD_WRITER_NAMES) {
     length = shard_numbered_strip(name, length);
   }
+  if (b->options->sample && t->number == SHARD_WRITER_NAMES) {
+    length = shard_sampled_strip(name, length);
+  }
   if (shard_intake_in_table(b->intake, name, length)) {
     b->intake->dropped += t->number == SHARD_WRITER_NAMES;
     return 0;
@@ -141,7 +144,7 @@ static int write_listing(struct build *b, struct shard_writer *w) {
   b->err[0] = 0;
   /* Several chunks, each sorted: nobody can search that. */
   uint32_t order = in->chunks > 1 ? (uint32_t)SHARD_ORDER_KEEP : b->options->order;
-  int rc = written ? 0 : shard_writer_open(b->file, order, b->kept, &w);
+  int rc = written ? 0 : shard_writer_open(b->file, order, b->kept, b->options->sample, &w);
   if (rc == 0) {
     uint64_t done = 0, total = written ? 0 : shard_sorter_count(in->names);
     struct output names = {b, w, SHARD_WRITER_NAMES, &done};
@@ -182,11 +185,15 @@ static void choose_folders(struct build *b, const char *beside) {
   b->folders[n] = "/tmp";
 }
 
+/* Whether the sorter has other names than the writer (numbered.h): they are merged. */
+static bool has_keys(const struct build *b) {
+  return b->options->order == SHARD_ORDER_DIRECTORY || b->options->order == SHARD_ORDER_SAMPLE;
+}
+
 static int open_sorters(struct build *b) {
   size_t memory = shard_memory_for_names();
   bool attributes = b->kept != SHARD_ATTRIBUTES_NONE, stored = b->kept == SHARD_ATTRIBUTES_STORED;
-  uint32_t order =
-      b->options->order == SHARD_ORDER_DIRECTORY ? (uint32_t)SHARD_ORDER_PATH : b->options->order;
+  uint32_t order = has_keys(b) ? (uint32_t)SHARD_ORDER_PATH : b->options->order;
   /* The others are few. `rest` is for the writer, and for names on their way to it. */
   size_t others = attributes ? memory / 8 : 0, rest = memory / 4;
   rest = rest > WRITER_MOST ? WRITER_MOST : rest;
@@ -232,7 +239,8 @@ static int build_names(struct build *b, bool at_once) {
   b->err[0] = 0;
   int rc = b->options->order == SHARD_ORDER_KEEP ? 0 : open_sorters(b);
   if (rc == 0 && at_once) {
-    rc = in->unwritten = shard_writer_open(b->file, b->options->order, b->kept, &w);
+    rc = in->unwritten =
+        shard_writer_open(b->file, b->options->order, b->kept, b->options->sample, &w);
     shard_intake_open(in, in->names, in->others, w);
   }
   if (rc == 0) {
@@ -255,9 +263,7 @@ static int build_once(struct build *b) {
   uint32_t order = b->options->order;
   clock_gettime(CLOCK_REALTIME, &b->facts.listed);
   shard_progress_begin("reading", 0);
-  /* In order DIRECTORY the sorter has other names than the writer (numbered.h): they are merged. */
-  int rc = build_names(b, order == SHARD_ORDER_KEEP ||
-                              (b->source->ordered && order != SHARD_ORDER_DIRECTORY));
+  int rc = build_names(b, order == SHARD_ORDER_KEEP || (b->source->ordered && !has_keys(b)));
   if (rc == -ERESTART) {
     shard_intake_clear(b->intake);
     rc = build_names(b, false);

@@ -27,7 +27,7 @@ struct shard_build_result {
  * changes while it is read is read again, at most five times in all; then -EAGAIN.
  *
  * options->attributes of a source without inodes and types: SHARD_ATTRIBUTES_MADE (format.h), only
- * in the orders PATH and DIRECTORY. Starts threads; all have ended when it returns.
+ * in the orders PATH, DIRECTORY and SAMPLE. Starts threads; all have ended when it returns.
  */
 int shard_build(const struct shard_source *source, const struct shard_options *options,
                 const char *file, struct shard_build_result *result, char *err, size_t size);

@@ -97,6 +97,16 @@ static int feed_entry(struct shard_intake_hand *h, const char *path, size_t leng
     length = shard_chunked_put(in->numbered, path, length, h->chunk);
     path = in->numbered;
   }
+  if (in->options->sample) {
+    if (length + SHARD_SAMPLED_MORE >= sizeof(h->key) || memchr(path, SHARD_CODEC_STEM, length)) {
+      snprintf(in->error, sizeof(in->error),
+               "%.200s: '%.*s' is too long for SHARD_SAMPLE, or has a byte of value 1", in->label,
+               (int)(length < 300 ? length : 300), path);
+      return -EINVAL;
+    }
+    length = shard_sampled_put(h->key, path, length);
+    path = h->key;
+  }
   return shard_sorter_feed(&h->names, path, length, ino, type);
 }
 

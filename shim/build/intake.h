@@ -48,8 +48,9 @@ struct shard_source {
 struct shard_intake_hand {
   struct shard_intake *intake;
   struct shard_feeder names, others;
-  uint64_t seen;  /* names so far (build/progress.h) */
-  uint64_t chunk; /* with options->chunk: the number of the chunk that names are of */
+  uint64_t seen;            /* names so far (build/progress.h) */
+  uint64_t chunk;           /* with options->chunk: the number of the chunk that names are of */
+  char key[SHARD_NAME_MAX]; /* what the sorter gets for a name, in order SAMPLE */
 };
 
 #define SHARD_INTAKE_HANDS 4

@@ -17,12 +17,14 @@
 #include "base/hex.h"
 #include "base/whole.h"
 #include "build/facts.h"
+#include "build/sets.h"
 #include "build/spool.h"
 #include "libshard.h"
 #include "listing/codec.h"
 #include "listing/format.h"
 #include "listing/identity.h"
 #include "listing/listing.h"
+#include "listing/samples.h"
 
 #define BUFFER_SIZE (1u << 20)
 #define RUN_LEAST 128 /* names of a run; fewer take less room in blocks */
@@ -69,6 +71,10 @@ struct shard_writer {
   struct bytes undigested; /* names and NULs that are still to be digested */
   struct shard_header header;
   struct shard_facts facts;
+  struct shard_spool samples; /* complete blocks */
+  struct shard_sample_block sample_block;
+  uint64_t in_sample;      /* files of the last sample */
+  struct shard_sets *sets; /* NULL: they are not looked for */
   struct pending_run pending;
   char last[SHARD_NAME_MAX], again[SHARD_NAME_MAX];
   size_t last_length;
@@ -165,6 +171,8 @@ static void free_writer(struct shard_writer *w) {
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
     free(all[i]->data);
   }
+  shard_spool_free(&w->samples);
+  free(w->sets);
   struct table_state *tables[] = {&w->names, &w->others};
   for (size_t i = 0; i < 2; i++) {
     shard_spool_free(&tables[i]->index);
@@ -202,7 +210,7 @@ static void init_table(const struct shard_writer *w, struct table_state *t,
 }
 
 int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_kept attributes,
-                      struct shard_writer **out) {
+                      enum shard_sample sample, struct shard_writer **out) {
   struct shard_writer *w = calloc(1, sizeof(*w));
   if (!w) {
     return -ENOMEM;
@@ -231,6 +239,11 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
   w->header.order = order;
   w->header.utf8 = 1;
   w->header.attributes = attributes;
+  w->header.sample = sample;
+  shard_spool_init(&w->samples, w->folder);
+  if (!sample && attributes && order == SHARD_ORDER_PATH) {
+    w->sets = shard_sets_new(); /* NULL: nothing is found */
+  }
   w->facts.header = &w->header;
   w->table = &w->names;
   w->header.names.names.offset = sizeof(w->header);
@@ -519,9 +532,8 @@ static int begin_pending(struct shard_writer *w, const char *name, size_t length
   bool first = w->table->header->count == 0;
   if (!first) {
     /* The others of a listing that is ordered by directory are in the order of paths. */
-    uint32_t order = h->order == SHARD_ORDER_DIRECTORY && w->table == &w->others
-                         ? (uint32_t)SHARD_ORDER_PATH
-                         : h->order;
+    bool by_path = h->order == SHARD_ORDER_DIRECTORY || h->order == SHARD_ORDER_SAMPLE;
+    uint32_t order = by_path && w->table == &w->others ? (uint32_t)SHARD_ORDER_PATH : h->order;
     if (!shard_codec_may_follow(order, w->last, w->last_length, name, length)) {
       bool equal = length == w->last_length && memcmp(name, w->last, length) == 0;
       return equal ? -EEXIST : -EINVAL;
@@ -548,6 +560,29 @@ static int begin_pending(struct shard_writer *w, const char *name, size_t length
   return rc;
 }
 
+/* ---- samples ----------------------------------------------------------------------------- */
+
+static int end_sample_block(struct shard_writer *w, uint64_t number) {
+  struct shard_sample_block *b = &w->sample_block;
+  b->crc = shard_crc32c(SHARD_SEED_SAMPLES + w->header.salt + (uint32_t)number, b,
+                        offsetof(struct shard_sample_block, crc));
+  int rc = shard_spool_add(&w->samples, b, sizeof(*b));
+  *b = (struct shard_sample_block){.before = w->header.samples};
+  return rc;
+}
+
+/* Note a name at position `at`. begins: it begins a sample. */
+static int put_sample(struct shard_writer *w, uint64_t at, bool begins) {
+  struct shard_header *h = &w->header;
+  uint64_t bit = at % SHARD_SAMPLE_FILES;
+  int rc = at > 0 && bit == 0 ? end_sample_block(w, at / SHARD_SAMPLE_FILES - 1) : 0;
+  w->sample_block.bits[bit / 64] |= (uint64_t)begins << bit % 64;
+  h->samples += begins;
+  w->in_sample = begins ? 1 : w->in_sample + 1;
+  h->largest = w->in_sample > h->largest ? w->in_sample : h->largest;
+  return rc;
+}
+
 int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, const char *name,
                      size_t length, uint64_t ino, uint8_t type) {
   if (length == 0 || length >= SHARD_NAME_MAX) {
@@ -563,6 +598,13 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
     return -EINVAL;
   }
   struct table_state *t = w->table;
+  bool sampled = w->header.sample && which == SHARD_WRITER_NAMES;
+  bool begins = sampled && (t->header->count == 0 ||
+                            !shard_sample_same((enum shard_sample)w->header.sample, w->last,
+                                               w->last_length, name, length));
+  if (w->sets && which == SHARD_WRITER_NAMES) {
+    shard_sets_add(w->sets, name, length);
+  }
   if (continues_run(w, name, length)) {
     w->pending.count++;
     if (which == SHARD_WRITER_NAMES) {
@@ -574,7 +616,8 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
   } else if (memchr(name, 0, length) || (rc = begin_pending(w, name, length)) != 0) {
     return rc ? rc : -EINVAL;
   }
-  if (which == SHARD_WRITER_NAMES && (rc = digest_name(w, name, length)) != 0) {
+  if ((which == SHARD_WRITER_NAMES && (rc = digest_name(w, name, length)) != 0) ||
+      (sampled && (rc = put_sample(w, t->header->count, begins)) != 0)) {
     return rc;
   }
   uint64_t at = t->header->count++ % SHARD_BLOCK_NAMES;
@@ -643,6 +686,16 @@ static int put_spools(struct shard_writer *w, struct shard_section *s, struct sh
   return rc;
 }
 
+/* All names have come. */
+static int end_samples(struct shard_writer *w) {
+  struct shard_header *h = &w->header;
+  uint64_t n = h->names.count;
+  h->sets = w->sets && shard_sets_found(w->sets);
+  h->samples = h->sample ? h->samples : n;
+  int rc = h->sample && n > 0 ? end_sample_block(w, (n - 1) / SHARD_SAMPLE_FILES) : 0;
+  return rc ? rc : put_spools(w, &h->sample_blocks, &w->samples, NULL);
+}
+
 static int end_table(struct shard_writer *w) {
   struct table_state *t = w->table;
   struct shard_table_header *h = t->header;
@@ -689,6 +742,7 @@ static int put_dirs(struct shard_writer *w, const struct shard_writer_facts *fac
   rc = rc ? rc : bytes_add(&dirs, w->dirs.data, w->dirs.size);
   rc = rc ? rc : put_section(w, &w->header.dirs, &dirs);
   rc = rc ? rc : put_section(w, &w->header.tables, &w->tables);
+  rc = rc ? rc : end_samples(w);
   free(dirs.data);
   return rc;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/words.h"
 #include "listing/format.h"
 
 struct shard_writer;
@@ -20,7 +21,7 @@ struct shard_writer;
  * that dead writers have left. 0, and *out is for _commit() or _abort(); or a negative errno.
  */
 int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_kept attributes,
-                      struct shard_writer **out);
+                      enum shard_sample sample, struct shard_writer **out);
 
 /*
  * Append a name to a table of format.h: all names first, then all others. 0. -EEXIST, and the

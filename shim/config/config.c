@@ -429,6 +429,7 @@ void shard_config_init(char *const *environment) {
   }
   config.asked |= config.dataset != NULL;
   config.seeded = given[AT_SEED];
+  config.sampled = given[AT_SAMPLE];
   config.directories = config.dataset && shard_dataset_has(config.dataset, false);
   config.buckets = config.dataset && shard_dataset_has(config.dataset, true);
   atomic_store(&epoch_now, config.epoch);

@@ -48,6 +48,7 @@ struct shard_config {
 #undef Y
   bool asked;       /* SHARD_DATASET is set, or meant by a misspelt name */
   bool seeded;      /* SHARD_SEED is set */
+  bool sampled;     /* SHARD_SAMPLE is set */
   bool directories; /* SHARD_DATASET names directories, */
   bool buckets;     /* and buckets themselves */
   char error[384];  /* the line about the first bad variable; "": all are good */

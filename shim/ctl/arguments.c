@@ -34,14 +34,24 @@ int ctl_arguments_remainder(const struct ctl_option *of) {
   return CTL_DONE;
 }
 
+int ctl_arguments_sample(const struct ctl_option *of) {
+  int place = shard_words_find(shard_words_samples, optarg);
+  if (place < 0) {
+    return ctl_arguments_refuse(of);
+  }
+  ctl_given.sample = (enum shard_sample)place;
+  return CTL_DONE;
+}
+
 int ctl_arguments_check_remainder(uint32_t size, uint64_t n, const char *source) {
   if (ctl_given.remainder != SHARD_REMAINDER_KEEP && ctl_given.strategy == SHARD_STRATEGY_HASH) {
     return ctl_usage("--remainder goes with the strategies range and stride only");
   }
   return shard_share_suffices(ctl_given.remainder, size, n)
              ? CTL_DONE
-             : ctl_fail("--remainder drop: '%s' has fewer names than ranks (%llu names, %u ranks)",
-                        source, (unsigned long long)n, (unsigned)size);
+             : ctl_fail(
+                   "--remainder drop: '%s' has fewer samples than ranks (%llu samples, %u ranks)",
+                   source, (unsigned long long)n, (unsigned)size);
 }
 
 static int take(const struct ctl_option *o) {

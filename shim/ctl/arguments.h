@@ -35,6 +35,8 @@ struct ctl_arguments {
   uint64_t rank, size, seed, epoch;
   enum shard_strategy strategy;
   enum shard_remainder remainder;
+  const char *sample_text;
+  enum shard_sample sample;
 };
 extern struct ctl_arguments ctl_given; /* of the command that runs */
 
@@ -48,6 +50,8 @@ extern struct ctl_arguments ctl_given; /* of the command that runs */
                            .most = SHARD_STRATEGY_HASH, .takes = "range, stride or hash"}
 #define CTL_ROW_REMAINDER {"remainder", .text = &ctl_given.remainder_text, .take = ctl_arguments_remainder, \
                            .takes = "keep, drop or repeat"}
+#define CTL_ROW_SAMPLE    {"sample", .text = &ctl_given.sample_text, .take = ctl_arguments_sample, \
+                           .takes = "file, stem or directory"}
 #define CTL_ROW_SEED      {"seed", CTL_NUMBER(seed), .most = UINT64_MAX}
 #define CTL_ROW_EPOCH     {"epoch", CTL_NUMBER(epoch), .most = CTL_EPOCH_MOST}
 #define CTL_ROW_ORDER     {"order", .text = &ctl_given.order}
@@ -83,6 +87,7 @@ uint64_t ctl_arguments_key(void);
 int ctl_arguments_strategy(const struct ctl_option *of);
 
 int ctl_arguments_remainder(const struct ctl_option *of);
+int ctl_arguments_sample(const struct ctl_option *of);
 
 /* Whether --remainder goes with the strategy, and with n names of `source`. CTL_DONE, or after a
  * message. */

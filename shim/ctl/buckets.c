@@ -53,7 +53,7 @@ int ctl_buckets_build(const char *url, struct ctl_buckets *told,
                       struct shard_build_result *result) {
   char err[1000] = "";
   struct shard_options plain = *options;
-  plain.attributes = plain.attributes && plain.order == SHARD_ORDER_PATH;
+  plain.attributes = plain.attributes && plain.order != SHARD_ORDER_BASENAME;
   struct shard_s3_bucket bucket = {.markers = 0};
   struct shard_s3_account account = {.sign = false};
   int done = prepare_listing(url, options, &account, &bucket);

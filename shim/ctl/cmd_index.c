@@ -46,6 +46,7 @@ static struct {
 
 static const struct ctl_option rows[] = {CTL_ROW_OUTPUT,
                                          CTL_ROW_ORDER,
+                                         CTL_ROW_SAMPLE,
                                          CTL_ROW_INCLUDE,
                                          CTL_ROW_WORDS,
                                          CTL_ROW_AFTER,
@@ -87,6 +88,12 @@ static int choose_options(void) {
   if (ctl_given.order && !shard_options_parse_order(o, ctl_given.order, strlen(ctl_given.order))) {
     return ctl_usage("--order takes path, basename or directory, not '%s'", ctl_given.order);
   }
+  if (ctl_given.sample && o->order != SHARD_ORDER_PATH) {
+    return ctl_usage("--sample goes with the order of paths only");
+  }
+  if (ctl_given.sample_text) {
+    shard_options_set_sample(o, ctl_given.sample);
+  }
   if (ctl_given.include) {
     if (strlen(ctl_given.include) >= sizeof(o->include)) {
       return ctl_usage("--include is too long");
@@ -121,8 +128,8 @@ static int check_text(void) {
     return ctl_usage("of --options, only order and attributes are for texts; sift the text with "
                      "grep");
   }
-  if (x.keep_order && (x.unique || ctl_given.order)) {
-    return ctl_usage("--keep-order goes neither with --unique nor with --order");
+  if (x.keep_order && (x.unique || ctl_given.order || o->sample)) {
+    return ctl_usage("--keep-order goes with none of --unique, --order and --sample");
   }
   struct shard_listing *l;
   if (shard_listing_open(x.path, &l) == 0) {
@@ -130,8 +137,7 @@ static int check_text(void) {
     return ctl_fail("'%s' is a listing already", x.path);
   }
   o->order = x.keep_order ? (uint32_t)SHARD_ORDER_KEEP : o->order;
-  o->attributes =
-      o->attributes && (o->order == SHARD_ORDER_PATH || o->order == SHARD_ORDER_DIRECTORY);
+  o->attributes = o->attributes && o->order != SHARD_ORDER_BASENAME && o->order != SHARD_ORDER_KEEP;
   return CTL_DONE;
 }
 

@@ -10,26 +10,20 @@
 #include "ctl/buckets.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
+#include "ctl/names.h"
 #include "ctl/opening.h"
 #include "libshard.h"
 #include "listing/listing.h"
+#include "listing/samples.h"
 #include "shard/shard.h"
 
 static bool manifest, uri;
 
-static const struct ctl_option rows[] = {CTL_ROW_RANK,
-                                         CTL_ROW_SIZE,
-                                         CTL_ROW_STRATEGY,
-                                         CTL_ROW_REMAINDER,
-                                         CTL_ROW_SEED,
-                                         CTL_ROW_EPOCH,
-                                         CTL_ROW_AFTER,
-                                         CTL_ROW_BEFORE,
-                                         CTL_ROW_UNSIGNED,
-                                         CTL_ROW_NUL,
-                                         {"manifest", .flag = &manifest},
-                                         {"uri", .flag = &uri},
-                                         CTL_ROW_END};
+static const struct ctl_option rows[] = {
+    CTL_ROW_RANK,          CTL_ROW_SIZE,     CTL_ROW_STRATEGY, CTL_ROW_REMAINDER,
+    CTL_ROW_SAMPLE,        CTL_ROW_SEED,     CTL_ROW_EPOCH,    CTL_ROW_AFTER,
+    CTL_ROW_BEFORE,        CTL_ROW_UNSIGNED, CTL_ROW_NUL,      {"manifest", .flag = &manifest},
+    {"uri", .flag = &uri}, CTL_ROW_END};
 
 /* ---- printing ----------------------------------------------------------- */
 
@@ -50,6 +44,12 @@ static void print(const char *name, size_t length) {
   putc_unlocked(ctl_given.nul ? 0 : '\n', stdout);
 }
 
+static int take(void *none, const char *name, size_t length) {
+  (void)none;
+  print(name, length);
+  return 0;
+}
+
 /* What the hash of each name gives to the rank. */
 static int print_hashed(const struct shard_listing *l, const struct shard_share *share,
                         uint64_t key) {
@@ -61,44 +61,21 @@ static int print_hashed(const struct shard_listing *l, const struct shard_share 
     return rc;
   }
   while ((n = shard_listing_next(&c, &name)) > 0) {
-    if (shard_owner_by_name(name, (size_t)n, key, share->size) == share->rank) {
+    size_t length = shard_sample_name((enum shard_sample)l->header->sample, name, (size_t)n);
+    if (shard_owner_by_name(name, length, key, share->size) == share->rank) {
       print(name, (size_t)n);
     }
   }
   return (int)n;
 }
 
-/* The share's names in the order of the listing: one after the other, and not each by a search. */
-static int print_in_order(const struct shard_listing *l, const struct shard_share *share) {
-  static struct shard_cursor c;
-  uint64_t at = UINT64_MAX; /* the cursor's position */
+/* The share's names, sample by sample. */
+static int print_samples(const struct shard_listing *l, const struct shard_share *share) {
   for (uint64_t k = 0; k < share->count; k++) {
-    uint64_t place = shard_share_place(share, k);
-    const char *name;
-    ssize_t n = 0;
-    int rc = place < at ? shard_listing_seek(&c, l, place) : 0;
-    for (at = place < at ? place : at; rc == 0 && at <= place; at++) {
-      n = shard_listing_next(&c, &name);
-      rc = n > 0 ? 0 : n < 0 ? (int)n : -EBADMSG;
-    }
+    int rc = ctl_names_of_sample(l, shard_share_at(share, shard_share_place(share, k)), take, NULL);
     if (rc != 0) {
       return rc;
     }
-    print(name, (size_t)n);
-  }
-  return 0;
-}
-
-/* The share's names in its shuffled order. */
-static int print_shuffled(const struct shard_listing *l, const struct shard_share *share) {
-  static char name[SHARD_NAME_MAX];
-  for (uint64_t k = 0; k < share->count; k++) {
-    uint64_t at = shard_share_at(share, shard_share_place(share, k));
-    ssize_t n = shard_listing_name(l, at, name, sizeof(name));
-    if (n < 0) {
-      return (int)n;
-    }
-    print(name, (size_t)n);
   }
   return 0;
 }
@@ -108,10 +85,9 @@ static int print_share(const struct shard_listing *l, uint32_t size) {
   uint64_t key = ctl_arguments_key();
   struct shard_share share;
   shard_share_init(&share, ctl_given.strategy, ctl_given.remainder, (uint32_t)ctl_given.rank, size,
-                   shard_listing_count(l), key);
+                   shard_listing_samples(l), key);
   return ctl_given.strategy == SHARD_STRATEGY_HASH ? print_hashed(l, &share, key)
-         : key                                     ? print_shuffled(l, &share)
-                                                   : print_in_order(l, &share);
+                                                   : print_samples(l, &share);
 }
 
 static int run(char **operands) {
@@ -134,7 +110,7 @@ static int run(char **operands) {
     setvbuf(stdout, page, _IOFBF, sizeof(page));
   }
   uint32_t size = ctl_given.size_text ? (uint32_t)ctl_given.size : 1;
-  rc = ctl_arguments_check_remainder(size, shard_listing_count(l), operands[0]);
+  rc = ctl_arguments_check_remainder(size, shard_listing_samples(l), operands[0]);
   int fault = rc == CTL_DONE ? print_share(l, size) : 0;
   shard_listing_close(l);
   free(root);

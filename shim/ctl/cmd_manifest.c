@@ -16,11 +16,13 @@
 #include "ctl/arguments.h"
 #include "ctl/buckets.h"
 #include "ctl/ctl.h"
+#include "ctl/names.h"
 #include "ctl/opening.h"
 #include "ctl/output.h"
 #include "ctl/scratch.h"
 #include "libshard.h"
 #include "listing/listing.h"
+#include "listing/samples.h"
 #include "shard/shard.h"
 #include "source/s3/s3.h"
 
@@ -39,6 +41,7 @@ static const struct ctl_option rows[] = {
     {"strategy", .text = &ctl_given.strategy_text, .take = ctl_arguments_strategy,
      .most = SHARD_STRATEGY_STRIDE, .takes = "range or stride"},
     CTL_ROW_REMAINDER,
+    CTL_ROW_SAMPLE,
     CTL_ROW_SEED,
     CTL_ROW_EPOCH,
     CTL_ROW_NUL,
@@ -62,30 +65,31 @@ static char *path_of(uint32_t rank, const char *folder) {
 
 static uint64_t done; /* names, of all ranks */
 
+static int write_name(void *context, const char *name, size_t length) {
+  FILE *out = context;
+  shard_progress_count(&done);
+  if (!ctl_given.nul && memchr(name, '\n', length)) {
+    return ctl_fail("'%.*s\\n...' has a newline in it; use -0", (int)strcspn(name, "\n"), name);
+  }
+  fputs(asked.prefix, out);
+  fwrite(name, 1, length, out);
+  putc(ctl_given.nul ? 0 : '\n', out);
+  return 0;
+}
+
 static int write_names(void *context, FILE *out) {
   uint32_t rank = *(const uint32_t *)context;
-  static char name[SHARD_NAME_MAX];
   struct shard_share share;
   shard_share_init(&share, ctl_given.strategy, ctl_given.remainder, rank, asked.size,
-                   shard_listing_count(asked.listing), asked.key);
+                   shard_listing_samples(asked.listing), asked.key);
   uint64_t k = asked.bounds ? asked.bounds[rank] : 0,
            end = asked.bounds ? asked.bounds[rank + 1] : share.count;
-  for (; k < end; k++) {
+  int rc = 0;
+  for (; k < end && rc == 0; k++) {
     uint64_t place = asked.bounds ? k : shard_share_place(&share, k);
-    shard_progress_count(&done);
-    ssize_t n =
-        shard_listing_name(asked.listing, shard_share_at(&share, place), name, sizeof(name));
-    if (n < 0) {
-      return ctl_fail("listing '%s' is damaged", asked.listing->file);
-    }
-    if (!ctl_given.nul && memchr(name, '\n', (size_t)n)) {
-      return ctl_fail("'%.*s\\n...' has a newline in it; use -0", (int)strcspn(name, "\n"), name);
-    }
-    fputs(asked.prefix, out);
-    fwrite(name, 1, (size_t)n, out);
-    putc(ctl_given.nul ? 0 : '\n', out);
+    rc = ctl_names_of_sample(asked.listing, shard_share_at(&share, place), write_name, out);
   }
-  return CTL_DONE;
+  return rc < 0 ? ctl_fail("listing '%s' is damaged", asked.listing->file) : rc;
 }
 
 /* One rank's text: complete under its temporary name, and closed. */
@@ -208,7 +212,7 @@ static int check_pattern(void) {
 /* Write the texts of an open listing. */
 static int write_manifests(void) {
   if (asked.weights &&
-      !(asked.bounds = weigh(asked.weights, asked.size, shard_listing_count(asked.listing)))) {
+      !(asked.bounds = weigh(asked.weights, asked.size, shard_listing_samples(asked.listing)))) {
     return ctl_usage("--weights takes %u numbers separated by ',', not all 0, not '%s'", asked.size,
                      asked.weights);
   }
@@ -238,7 +242,7 @@ static int run(char **operands) {
     return rc;
   }
   asked.listing = l;
-  rc = ctl_arguments_check_remainder(asked.size, shard_listing_count(l), operands[0]);
+  rc = ctl_arguments_check_remainder(asked.size, shard_listing_samples(l), operands[0]);
   rc = rc == CTL_DONE ? write_manifests() : rc;
   shard_listing_close(l);
   return rc;

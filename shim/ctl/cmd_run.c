@@ -429,14 +429,10 @@ static int take_dataset(const struct ctl_option *of) {
   return rc;
 }
 
-static const struct ctl_option rows[] = {CTL_ROW_RANK,
-                                         CTL_ROW_SIZE,
-                                         CTL_ROW_STRATEGY,
-                                         CTL_ROW_REMAINDER,
-                                         CTL_ROW_SEED,
-                                         CTL_ROW_EPOCH,
-                                         {"dataset", .take = take_dataset},
-                                         CTL_ROW_END};
+static const struct ctl_option rows[] = {
+    CTL_ROW_RANK,   CTL_ROW_SIZE, CTL_ROW_STRATEGY, CTL_ROW_REMAINDER,
+    CTL_ROW_SAMPLE, CTL_ROW_SEED, CTL_ROW_EPOCH,    {"dataset", .take = take_dataset},
+    CTL_ROW_END};
 
 /* Set the variables that options stand for. */
 static int set_variables(void) {
@@ -447,6 +443,7 @@ static int set_variables(void) {
                    {"SHARD_SIZE", ctl_given.size_text},
                    {"SHARD_STRATEGY", ctl_given.strategy_text},
                    {"SHARD_REMAINDER", ctl_given.remainder_text},
+                   {"SHARD_SAMPLE", ctl_given.sample_text},
                    {"SHARD_SEED", ctl_given.seed_text},
                    {"SHARD_EPOCH", ctl_given.epoch_text}};
   for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {

@@ -11,6 +11,7 @@
 #include "libshard.h"
 #include "listing/listing.h"
 #include "listing/options.h"
+#include "listing/samples.h"
 
 static const struct ctl_option rows[] = {CTL_ROW_JSON, CTL_ROW_END};
 
@@ -22,6 +23,8 @@ static int print_json(const struct shard_listing *l, const struct shard_listing_
   ctl_json_add_number(o, "bytes", i->bytes);
   ctl_json_add_number(o, "directories", i->directories);
   ctl_json_add_text(o, "order", shard_words_at(shard_words_orders, i->order));
+  ctl_json_add_text(o, "sample", shard_words_at(shard_words_samples, l->header->sample));
+  ctl_json_add_number(o, "samples", shard_listing_samples(l));
   ctl_json_add_number(o, "min_depth", i->min_depth);
   ctl_json_add_number(o, "max_depth", i->max_depth);
   ctl_json_add_number(o, "longest", i->longest);
@@ -68,6 +71,10 @@ static int print_text(const struct shard_listing *l, const struct shard_listing_
          (unsigned long long)i->entries, (unsigned long long)i->bytes, each,
          (unsigned long long)i->directories, shard_words_at(shard_words_orders, i->order),
          i->longest, i->digest);
+  if (l->header->sample) {
+    ctl_human_line("samples     %llu, by %s", (unsigned long long)shard_listing_samples(l),
+                   shard_words_at(shard_words_samples, l->header->sample));
+  }
   const uint8_t *pos = NULL;
   const char *format, *path;
   while (shard_listing_table(l, &pos, &format, &path)) {

@@ -25,6 +25,7 @@
 #include "ctl/nameset.h"
 #include "ctl/output.h"
 #include "libshard.h"
+#include "listing/samples.h"
 #include "stats/late.h"
 #include "stats/log.h"
 
@@ -97,7 +98,7 @@ static bool read_at(int fd, uint64_t at, void *buf, size_t size) {
 static bool is_sound(const struct shard_log_head *head) {
   return head->magic == SHARD_LOG_MAGIC && head->size >= 1 && head->rank >= 0 &&
          head->rank < head->size && head->strategy <= SHARD_STRATEGY_HASH &&
-         head->remainder <= SHARD_REMAINDER_REPEAT;
+         head->remainder <= SHARD_REMAINDER_REPEAT && head->sample <= SHARD_SAMPLE_DIRECTORY;
 }
 
 /* The log's head and its datasets, whose texts end. Malloc'd; NULL if it is no log. */
@@ -341,6 +342,9 @@ static bool sum_listing(const char *file, const char *digest, const char *const 
     return false;
   }
   shard_listing_info(listing, &info);
+  for (size_t k = 0; k < count && inside_count == 0; k++) {
+    shard_share_resize(&shares[k].share, shard_listing_samples(listing));
+  }
   bool good = strncmp(info.digest, digest, sizeof(((struct shard_log_list *)0)->digest)) == 0 &&
               ctl_nameset_sum(listing, inside, inside_count, whole, shares, count) == 0;
   shard_listing_close(listing);
@@ -541,6 +545,7 @@ static struct json_object *make_stats(const struct stats *s) {
   ctl_json_add_text(o, "view", shard_words_at(shard_words_views, view));
   ctl_json_add_text(o, "strategy",
                     global ? "none" : shard_words_at(shard_words_strategies, h->strategy));
+  ctl_json_add_text(o, "sample", global ? "none" : shard_words_at(shard_words_samples, h->sample));
   ctl_json_add_text(o, "remainder",
                     global ? "none" : shard_words_at(shard_words_remainders, h->remainder));
   ctl_json_add_known(o, "seed", h->seed, h->shuffled && !global);

@@ -6,6 +6,7 @@
 
 #include "base/xxh64.h"
 #include "libshard.h"
+#include "listing/samples.h"
 
 static void add(struct ctl_nameset *set, uint64_t hash) {
   set->count++;
@@ -43,13 +44,15 @@ int ctl_nameset_sum(const struct shard_listing *listing, const char *const *insi
     uint64_t position = whole->count, hash = shard_xxh64(name, (size_t)n, 0);
     add(whole, hash);
     for (size_t k = 0; k < count; k++) {
-      if (position >= shares[k].share.n) {
-        return -ESTALE;
+      int64_t sample = inside_count ? (int64_t)position : shard_listing_sample(listing, position);
+      if (sample < 0 || (uint64_t)sample >= shares[k].share.n) {
+        return sample < 0 ? (int)sample : -ESTALE;
       }
-      if (shard_share_owns(&shares[k].share, position)) {
+      if (shard_share_owns(&shares[k].share, (uint64_t)sample)) {
         add(&shares[k].owned, hash);
       }
     }
   }
-  return rc == 0 && count > 0 && whole->count != shares[0].share.n ? -ESTALE : rc;
+  uint64_t samples = inside_count ? whole->count : shard_listing_samples(listing);
+  return rc == 0 && count > 0 && samples != shares[0].share.n ? -ESTALE : rc;
 }

@@ -27,7 +27,8 @@ struct ctl_nameset_share {
 /*
  * Sum up the whole listing, and what each of shares[count] owns of it (shard_share_owns()). Names
  * below the directories inside[inside_count] are left out, and positions are counted without them:
- * each share's n must be the number of names that are left. 0 or a negative errno; -ESTALE if n is
+ * each share's n must be the number of names that are left; if there are no such directories, the
+ * number of the listing's samples. 0 or a negative errno; -ESTALE if n is
  * another number.
  */
 int ctl_nameset_sum(const struct shard_listing *listing, const char *const *inside,

@@ -36,12 +36,13 @@ static int build(enum source kind, const char *source, const char *file) {
   char err[700];
   int rc;
   shard_options_parse(&o, "", err, sizeof(err));
+  shard_options_set_sample(&o, ctl_given.sample);
   if (kind == IS_BUCKET) {
     return ctl_buckets_build(source, &(struct ctl_buckets){0}, &o, file, &result);
   }
   if (kind == IS_MANIFEST) {
     struct shard_text_options how = {.separator = '\n', .unpacked_max = SHARD_MANIFEST_MOST};
-    o.order = SHARD_ORDER_KEEP;
+    o = (struct shard_options){.order = SHARD_ORDER_KEEP, .hidden = true};
     rc = shard_text_build(source, &how, &o, file, &result, err, sizeof(err));
   } else {
     rc = shard_directory_build(source, &o, file, &result, err, sizeof(err));
@@ -85,5 +86,12 @@ int ctl_opening(const char *file, bool manifest, struct shard_listing **out) {
   } else if (opened != 0) {
     return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
   }
-  return kind == IS_LISTING ? CTL_DONE : open_source(kind, file, out);
+  int rc = kind == IS_LISTING ? CTL_DONE : open_source(kind, file, out);
+  if (rc == CTL_DONE && ctl_given.sample_text && (*out)->header->sample != ctl_given.sample) {
+    rc = ctl_fail("listing '%s' has samples by the rule '%s'; make one by shardctl index --sample",
+                  file, shard_words_at(shard_words_samples, (*out)->header->sample));
+    shard_listing_close(*out);
+    *out = NULL;
+  }
+  return rc;
 }

@@ -27,6 +27,7 @@
 #include "ctl/nameset.h"
 #include "libshard.h"
 #include "listing/listing.h"
+#include "listing/samples.h"
 #include "stats/log.h"
 
 #define RANKS_MOST (1 << 24)
@@ -52,7 +53,7 @@ struct dataset {
 
 struct rank {
   struct json_object *json;
-  const char *file, *view, *strategy, *remainder, *host;
+  const char *file, *view, *strategy, *remainder, *sample, *host;
   const char *job; /* NULL: not known */
   int rank, size;
   bool seeded;
@@ -256,6 +257,7 @@ static bool read_rank(const char *file, struct rank *out) {
   out->strategy = get_text(o, "strategy");
   out->remainder =
       json_object_object_get_ex(o, "remainder", NULL) ? get_text(o, "remainder") : "keep";
+  out->sample = json_object_object_get_ex(o, "sample", NULL) ? get_text(o, "sample") : "file";
   out->host = get_text(o, "host");
   out->job = is_null(o, "job") ? NULL : get_text(o, "job");
   out->lost = get_number(o, "lost");
@@ -333,6 +335,7 @@ static bool check_settings(void) {
     compare(r, "view", r->view, first->view);
     compare(r, "strategy", r->strategy, first->strategy);
     compare(r, "remainder", r->remainder, first->remainder);
+    compare(r, "sample", r->sample, first->sample);
     compare(r, "seed", seed_of(r, a), seed_of(first, b));
     if (r->lost > 0) {
       FAULT("rank %d ('%s') could not note %" PRIu64
@@ -452,16 +455,17 @@ static void check_shares(size_t k, uint64_t number, const struct ctl_nameset *wh
     free(shares);
     return;
   }
+  const char *inside[INSIDE_MOST];
+  size_t inner = find_inside(k, inside);
+  uint64_t samples = inner ? whole->count : shard_listing_samples(job.listing);
   for (size_t i = 0; i < job.count; i++) {
     const struct rank *r = &job.ranks[i];
     shard_share_init(&shares[i].share, (enum shard_strategy)strategy,
-                     (enum shard_remainder)remainder, (uint32_t)r->rank, (uint32_t)r->size,
-                     whole->count, r->seeded ? shard_shuffle_key(r->seed, number) : 0);
+                     (enum shard_remainder)remainder, (uint32_t)r->rank, (uint32_t)r->size, samples,
+                     r->seeded ? shard_shuffle_key(r->seed, number) : 0);
   }
   struct ctl_nameset ignored;
-  const char *inside[INSIDE_MOST];
-  int rc =
-      ctl_nameset_sum(job.listing, inside, find_inside(k, inside), &ignored, shares, job.count);
+  int rc = ctl_nameset_sum(job.listing, inside, inner, &ignored, shares, job.count);
   for (size_t i = 0; rc == 0 && i < job.count; i++) {
     const struct rank *r = &job.ranks[i];
     const struct epoch *e = find_epoch(r, k, number);
@@ -536,6 +540,14 @@ static void check_partition(size_t k, uint64_t number, const struct ctl_nameset 
                             ? "each was opened once, by the rank that owns it"
                         : exact ? "each was opened by the rank that owns it alone"
                                 : "not proven: that ranks opened their own, and all of it";
+  if (strcmp(job.ranks[0].sample, "file") != 0 && find_remainder() > SHARD_REMAINDER_KEEP) {
+    job.unproven += !job.listing || !exact;
+    FACT("epoch %" PRIu64 ": the %s of '%s' are as many samples each, and have %" PRIu64
+         " names, the listing %" PRIu64 "; %s%s",
+         number, shares, path, owned.count, whole->count, opening,
+         job.listing ? "" : "; not proven without --listing");
+    return;
+  }
   uint64_t each = find_equal_share(k, whole->count);
   if (each > 0) {
     if (check_equal(k, number, each)) {

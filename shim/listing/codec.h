@@ -13,13 +13,19 @@
  * PATH: by the bytes of the path. BASENAME: by basename, then path. KEEP: as the manifest has them,
  * duplicates too. DIRECTORY: by the directory's path and two slashes: a directory's own names lie
  * together, in the manifest's order, and so do all names below it. No component is empty.
+ * SAMPLE: a directory's own files by their stems, and then what lies below it: so samples
+ * (samples.h) lie together. By bytes, but 1 stands for the dot that ends a stem, and before a
+ * basename; no name has that byte.
  */
 enum {
   SHARD_ORDER_PATH = 0,
   SHARD_ORDER_BASENAME = 1,
   SHARD_ORDER_KEEP = 2,
-  SHARD_ORDER_DIRECTORY = 3
+  SHARD_ORDER_DIRECTORY = 3,
+  SHARD_ORDER_SAMPLE = 4
 };
+
+#define SHARD_CODEC_STEM 1 /* the byte of order SAMPLE */
 
 /* Whether a listing in this order may have a name twice, and cannot be searched by name. */
 static inline int shard_codec_is_manifest_order(uint32_t order) {
@@ -180,6 +186,31 @@ static inline int shard_codec_compare_directory(const char *name, size_t length,
   return size == n ? 1 : '/' != key[n] ? '/' - (unsigned char)key[n] : -(size > n + 1);
 }
 
+/* The byte at name[k], as order SAMPLE sees it: in a basename. */
+static inline int shard_codec_stem_byte(const char *name, size_t k) {
+  if (name[k] == '.') {
+    size_t base = shard_codec_basename(name, k);
+    if (k > base && !memchr(name + base + 1, '.', k - base - 1)) {
+      return SHARD_CODEC_STEM;
+    }
+  }
+  return (unsigned char)name[k];
+}
+
+/* Compare two names in order SAMPLE. */
+static inline int shard_codec_compare_samples(const char *a, size_t na, const char *b, size_t nb) {
+  size_t k = shard_codec_shared_start(a, b, na < nb ? na : nb);
+  bool below = memchr(a + k, '/', na - k), other = memchr(b + k, '/', nb - k);
+  if (below != other) {
+    return below - other;
+  }
+  if (k == na || k == nb) {
+    return (na > nb) - (na < nb);
+  }
+  return below ? (unsigned char)a[k] - (unsigned char)b[k]
+               : shard_codec_stem_byte(a, k) - shard_codec_stem_byte(b, k);
+}
+
 /* Compare two names in an order: <0, 0, >0. In order DIRECTORY, those of a directory are equal. */
 static inline int shard_codec_compare_names(uint32_t order, const char *a, size_t na, const char *b,
                                             size_t nb) {
@@ -191,6 +222,9 @@ static inline int shard_codec_compare_names(uint32_t order, const char *a, size_
     size_t least = da < db ? da : db;
     int c = memcmp(a, b, least);
     return c ? c : da < db ? '/' - (unsigned char)b[da] : (unsigned char)a[db] - '/';
+  }
+  if (order == SHARD_ORDER_SAMPLE) {
+    return shard_codec_compare_samples(a, na, b, nb);
   }
   if (order == SHARD_ORDER_BASENAME) {
     size_t oa = shard_codec_basename(a, na), ob = shard_codec_basename(b, nb);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * format.h - the listing file, version 5.
+ * format.h - the listing file, version 6.
  *
  *   +--------+--------+-------+---------+------------+-------+------------------+------+
  *   | header | blocks | index | extents | attributes | index | the same five    | dirs |
- *   | 584 B  |        |       |         | (optional) |       | for "others"     |      |
+ *   | 632 B  |        |       |         | (optional) |       | for "others"     |      |
  *   +--------+--------+-------+---------+------------+-------+------------------+------+
  *
  * All integers are little-endian. There are two tables of names, each in the listing's order.
@@ -65,6 +65,7 @@
 #define SHARD_SEED_NAMES 1u
 #define SHARD_SEED_OTHERS 0x80000001u
 #define SHARD_SEED_EXTENT 0x40000000u
+#define SHARD_SEED_SAMPLES 0x20000001u
 #define SHARD_RUN_DIGITS 18  /* their number fits into 64 bits */
 #define SHARD_INDEX_ENTRY 12 /* bytes */
 
@@ -127,15 +128,31 @@ struct shard_header {
   char suffix[64];        /* longest common suffix, NUL-padded */
   struct shard_table_header names, others;
   struct shard_section dirs;
-  uint32_t longest_other; /* bytes of the longest name of "others" */
-  uint32_t attributes;    /* enum shard_attributes_kept; NONE: there are no "others" */
-  uint32_t salt;          /* random: of this file alone */
-  uint32_t reserved;
+  uint32_t longest_other;      /* bytes of the longest name of "others" */
+  uint32_t attributes;         /* enum shard_attributes_kept; NONE: there are no "others" */
+  uint32_t salt;               /* random: of this file alone */
+  uint32_t sample;             /* enum shard_sample */
   struct shard_section tables; /* format NUL path NUL for each directory that is a table */
+  /* Unless `sample` is FILE: an array of struct shard_sample_block, for SHARD_SAMPLE_FILES names
+   * each; how many samples there are, and the files of the largest. */
+  struct shard_section sample_blocks;
+  uint64_t samples, largest;
+  uint32_t sets; /* 1: nearly all files come in sets of one stem; only where `sample` is FILE */
+  uint32_t reserved;
 };
 static_assert(sizeof(struct shard_section) == 24, "section layout");
 static_assert(offsetof(struct shard_header, names) == 232, "header layout");
-static_assert(sizeof(struct shard_header) == 584, "header layout");
+static_assert(sizeof(struct shard_header) == 632, "header layout");
+
+/* Which of the names at positions n * SHARD_SAMPLE_FILES and on begin a sample. */
+#define SHARD_SAMPLE_FILES 512
+struct shard_sample_block {
+  uint64_t before; /* samples that begin before these positions */
+  uint64_t bits[SHARD_SAMPLE_FILES / 64];
+  uint32_t crc; /* CRC-32C, seeded by SHARD_SEED_SAMPLES, salt and the block's number */
+  uint32_t reserved;
+};
+static_assert(sizeof(struct shard_sample_block) == 80, "sample block layout");
 
 /*
  * The dirs section: the identity of what was listed.

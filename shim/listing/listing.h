@@ -55,7 +55,7 @@ struct shard_listing {
   const uint8_t *map;
   size_t map_size;
   struct shard_table names, others;
-  const uint8_t *dirs, *dirs_end, *tables, *tables_end;
+  const uint8_t *dirs, *dirs_end, *tables, *tables_end, *samples;
   char *source, *options, *file; /* malloc'd */
 };
 

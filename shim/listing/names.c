@@ -475,10 +475,14 @@ int shard_names_below(const struct shard_table *t, const char *path, size_t leng
   if (length == 0) {
     return 0;
   }
-  char *key = __builtin_alloca(length);
+  char *key = __builtin_alloca(length + 2);
   memcpy(key, path, length);
   int64_t first = shard_names_lower_bound(t, key, length);
   key[length - 1] = '/' + 1;
+  if (t->order == SHARD_ORDER_SAMPLE) { /* that is a file, and comes before directories: "0\1/" */
+    key[length++] = SHARD_CODEC_STEM;
+    key[length++] = '/';
+  }
   int64_t last = first < 0 ? first : shard_names_lower_bound(t, key, length);
   if (last < 0) {
     return (int)last;

@@ -47,13 +47,28 @@ static int parse_number(const char *value, size_t n, uint32_t max, uint32_t *out
 
 bool shard_options_parse_order(struct shard_options *o, const char *word, size_t length) {
   for (unsigned i = 0; shard_words_orders[i]; i++) {
-    if (i != SHARD_ORDER_KEEP && strlen(shard_words_orders[i]) == length &&
+    if (i != SHARD_ORDER_KEEP && i != SHARD_ORDER_SAMPLE &&
+        strlen(shard_words_orders[i]) == length &&
         memcmp(shard_words_orders[i], word, length) == 0) {
       o->order = i;
       return true;
     }
   }
   return false;
+}
+
+void shard_options_set_sample(struct shard_options *o, enum shard_sample sample) {
+  o->sample = sample;
+  o->order = o->sample ? (uint32_t)SHARD_ORDER_SAMPLE : o->order;
+}
+
+static int parse_sample(struct shard_options *o, const char *word, size_t length) {
+  char text[16] = "";
+  int place = length < sizeof(text)
+                  ? shard_words_find(shard_words_samples, memcpy(text, word, length))
+                  : -1;
+  o->sample = place < 0 ? SHARD_SAMPLE_FILE : (enum shard_sample)place;
+  return place < 0 ? -1 : 0;
 }
 
 static int set_option(struct shard_options *o, const char *word, size_t n) {
@@ -67,6 +82,9 @@ static int set_option(struct shard_options *o, const char *word, size_t n) {
 #define IS(s) (key == sizeof(s) - 1 && memcmp(word, s, key) == 0)
   if (IS("order")) {
     return shard_options_parse_order(o, value, length) ? 0 : -1;
+  }
+  if (IS("sample")) {
+    return parse_sample(o, value, length);
   }
   if (IS("depth")) {
     return parse_number(value, length, 1u << 20, &o->depth);
@@ -102,6 +120,12 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
     }
     text += n;
   }
+  if (o->sample && o->order != SHARD_ORDER_PATH) {
+    snprintf(err, size, "listing option 'sample=%s' needs order=path",
+             shard_words_at(shard_words_samples, o->sample));
+    return -EINVAL;
+  }
+  shard_options_set_sample(o, o->sample);
   if (o->follow && o->depth == 0) {
     snprintf(err, size, "listing option 'follow=1' needs 'depth=N': links can form cycles");
     return -EINVAL;
@@ -118,14 +142,17 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
 }
 
 void shard_options_format(const struct shard_options *o, char *buf, size_t size) {
-  char chunk[24] = "";
+  char chunk[24] = "", sample[24] = "";
   if (o->chunk) {
     snprintf(chunk, sizeof(chunk), " chunk=%u", o->chunk);
   }
-  int n =
-      snprintf(buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d%s include=",
-               shard_words_at(shard_words_orders, o->order), o->depth, o->exact, o->hidden,
-               o->follow, o->attributes, chunk);
+  if (o->sample) {
+    snprintf(sample, sizeof(sample), " sample=%s", shard_words_at(shard_words_samples, o->sample));
+  }
+  int n = snprintf(
+      buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d%s%s include=",
+      shard_words_at(shard_words_orders, o->sample ? (uint32_t)SHARD_ORDER_PATH : o->order),
+      o->depth, o->exact, o->hidden, o->follow, o->attributes, chunk, sample);
   size_t k = n < 0 ? 0 : (size_t)n;
   for (const char *p = o->include; *p && k + 4 < size; p++) {
     if (*p == '%' || *p == ' ' || *p == '\t') {

@@ -8,13 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/words.h"
 #include "config/config.h"
 
 /* Bytes for shard_options_format()'s longest text. */
 #define SHARD_OPTIONS_TEXT 3328
 
 struct shard_options {
-  uint32_t order;  /* SHARD_ORDER_PATH or _BASENAME; of a manifest also _KEEP or _DIRECTORY */
+  /* SHARD_ORDER_PATH or _BASENAME; of a manifest also _KEEP or _DIRECTORY; _SAMPLE if `sample` is
+   * no file */
+  uint32_t order;
+  enum shard_sample sample;
   uint32_t depth;  /* levels of directories to read; 0: all */
   uint32_t exact;  /* entries at this level only; 0: any */
   bool hidden;     /* with names that begin with '.' */
@@ -26,6 +30,9 @@ struct shard_options {
 
 /* Parse the words. 0, or -EINVAL and a line in err[size] that names the bad word. */
 int shard_options_parse(struct shard_options *o, const char *text, char *err, size_t size);
+
+/* Set the rule of samples, and the order that goes with it, in place of order PATH. */
+void shard_options_set_sample(struct shard_options *o, enum shard_sample sample);
 
 /*
  * Set the order by its word. false if the word names no order, or is "keep": that cannot be asked

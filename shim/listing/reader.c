@@ -22,6 +22,7 @@
 
 #include "base/crc32c.h"
 #include "base/hex.h"
+#include "base/words.h"
 #include "listing/codec.h"
 
 static bool section_fits(const struct shard_listing *l, const struct shard_section *s) {
@@ -73,7 +74,7 @@ static int map_table(struct shard_listing *l, const struct shard_table_header *h
                             .seed = (others ? SHARD_SEED_OTHERS : SHARD_SEED_NAMES) + header->salt,
                             .order = header->order,
                             .others = others};
-  if (others && header->order == SHARD_ORDER_DIRECTORY) {
+  if (others && (header->order == SHARD_ORDER_DIRECTORY || header->order == SHARD_ORDER_SAMPLE)) {
     t->order = SHARD_ORDER_PATH;
   }
   t->made = header->attributes == SHARD_ATTRIBUTES_MADE;
@@ -99,11 +100,19 @@ static int check_header(const struct shard_header *h, uint64_t file_size) {
 
 static int map_tables(struct shard_listing *l) {
   const struct shard_header *h = l->header;
-  if (h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_DIRECTORY ||
+  if (h->block_names != SHARD_BLOCK_NAMES || h->order > SHARD_ORDER_SAMPLE ||
       h->attributes > SHARD_ATTRIBUTES_MADE || !section_fits(l, &h->dirs) ||
       !section_fits(l, &h->tables)) {
     return -EBADMSG;
   }
+  uint64_t blocks = h->names.count / SHARD_SAMPLE_FILES + (h->names.count % SHARD_SAMPLE_FILES > 0);
+  bool sampled = h->sample != SHARD_SAMPLE_FILE;
+  if (h->sample > SHARD_SAMPLE_DIRECTORY || sampled != (h->order == SHARD_ORDER_SAMPLE) ||
+      h->samples > h->names.count || !section_fits(l, &h->sample_blocks) ||
+      (sampled && !is_array(&h->sample_blocks, blocks, sizeof(struct shard_sample_block)))) {
+    return -EBADMSG;
+  }
+  l->samples = sampled ? l->map + h->sample_blocks.offset : NULL;
   int rc = map_table(l, &h->names, h->longest, false, &l->names);
   return rc ? rc : map_table(l, &h->others, h->longest_other, true, &l->others);
 }
@@ -357,6 +366,7 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
 int shard_listing_verify(const struct shard_listing *l) {
   const struct shard_header *h = l->header;
   int rc = check_section(l, &h->dirs);
+  rc = rc ? rc : check_section(l, &h->sample_blocks);
   rc = rc ? rc : verify_table(l, &h->names, &l->names);
   return rc ? rc : verify_table(l, &h->others, &l->others);
 }

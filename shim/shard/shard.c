@@ -46,15 +46,24 @@ static void lay_stride(struct shard_share *s, enum shard_remainder remainder) {
 void shard_share_init(struct shard_share *s, enum shard_strategy strategy,
                       enum shard_remainder remainder, uint32_t rank, uint32_t size, uint64_t n,
                       uint64_t key) {
-  *s = (struct shard_share){.strategy = strategy, .rank = rank, .size = size, .n = n, .wrapped = n};
-  if (strategy == SHARD_STRATEGY_STRIDE) {
-    lay_stride(s, remainder);
+  *s = (struct shard_share){.strategy = strategy,
+                            .rank = rank,
+                            .size = size,
+                            .shuffled = key != 0,
+                            .remainder = remainder,
+                            .key = key};
+  shard_share_resize(s, n);
+}
+
+void shard_share_resize(struct shard_share *s, uint64_t n) {
+  s->n = s->wrapped = n;
+  if (s->strategy == SHARD_STRATEGY_STRIDE) {
+    lay_stride(s, s->remainder);
   } else {
-    lay_range(s, remainder);
+    lay_range(s, s->remainder);
   }
-  if (key != 0) {
-    s->shuffled = true;
-    shard_permutation_init(&s->permutation, n, key);
+  if (s->shuffled) {
+    shard_permutation_init(&s->permutation, n, s->key);
   }
 }
 
@@ -62,14 +71,21 @@ bool shard_share_suffices(enum shard_remainder remainder, uint32_t size, uint64_
   return remainder != SHARD_REMAINDER_DROP || n >= size;
 }
 
-bool shard_share_owns(const struct shard_share *s, uint64_t i) {
+uint64_t shard_share_find(const struct shard_share *s, uint64_t i) {
   if (s->shuffled) {
     i = shard_permute_back(&s->permutation, i);
   }
+  uint64_t k = i < s->first ? i + s->n - s->first : i - s->first;
   if (s->strategy == SHARD_STRATEGY_STRIDE) {
-    return (i % s->size == s->rank && i / s->size < s->count) || i == s->wrapped;
+    k = i % s->size == s->rank && i / s->size < s->count ? i / s->size
+        : i == s->wrapped                                ? s->count - 1
+                                                         : s->count;
   }
-  return (i < s->first ? i + s->n - s->first : i - s->first) < s->count;
+  return k < s->count ? k : s->count;
+}
+
+bool shard_share_owns(const struct shard_share *s, uint64_t i) {
+  return shard_share_find(s, i) < s->count;
 }
 
 uint64_t shard_share_place(const struct shard_share *s, uint64_t k) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shard.h - which entries of a listing belong to a rank. Pure functions.
+ * shard.h - which samples of a listing belong to a rank. Pure functions. A position is a sample's
+ * (listing/samples.h).
  */
 #pragma once
 
@@ -39,6 +40,8 @@ struct shard_share {
   uint64_t first;    /* the rank's first place */
   uint64_t wrapped;  /* stride: its place past the end, modulo n; n: it has none */
   bool shuffled;
+  enum shard_remainder remainder;
+  uint64_t key;
   struct shard_permutation permutation;
 };
 
@@ -46,6 +49,9 @@ struct shard_share {
 void shard_share_init(struct shard_share *share, enum shard_strategy strategy,
                       enum shard_remainder remainder, uint32_t rank, uint32_t size, uint64_t n,
                       uint64_t key);
+
+/* Make it the share of n positions. */
+void shard_share_resize(struct shard_share *share, uint64_t n);
 
 /* Whether n positions suffice: drop leaves nothing of fewer than there are ranks. */
 bool shard_share_suffices(enum shard_remainder remainder, uint32_t size, uint64_t n);
@@ -55,6 +61,9 @@ bool shard_share_owns(const struct shard_share *share, uint64_t position);
 /* The place of the rank's k-th, k < count; and the position of the listing at a place. */
 uint64_t shard_share_place(const struct shard_share *share, uint64_t k);
 uint64_t shard_share_at(const struct shard_share *share, uint64_t place);
+
+/* Which of the rank's a position is; count, if it is not the rank's. */
+uint64_t shard_share_find(const struct shard_share *share, uint64_t position);
 
 /* Of range: the places as intervals [begin, end), ascending. Returns how many they are, 1 or 2. */
 struct shard_interval {

@@ -360,6 +360,7 @@ static void fill_head(struct shard_log_head *log, const struct shard_world *worl
   log->size = world->size;
   log->strategy = config->strategy;
   log->remainder = config->remainder;
+  log->sample = config->sample;
   log->shuffled = shard_epoch_shuffles(config->epoch);
   log->seed = config->seed;
   bool served = config->dataset && !config->error[0] &&

@@ -53,6 +53,7 @@ struct shard_log_head {
   uint32_t strategy;        /* enum shard_strategy */
   uint32_t shuffled;
   uint32_t remainder; /* enum shard_remainder */
+  uint32_t sample;    /* enum shard_sample */
   uint64_t seed;
   uint64_t job; /* a hash of its identity (cache/job.h); 0: it is not known */
   char launcher[32], host[72];

@@ -210,6 +210,7 @@ static void tell_settings(struct shard_log_dataset *d, bool shuffled) {
   if (atomic_compare_exchange_strong(&shard_notes_head->settled, &none, SHARD_LOG_RESERVING)) {
     shard_notes_head->strategy = config->strategy;
     shard_notes_head->remainder = config->remainder;
+    shard_notes_head->sample = config->sample;
     shard_notes_head->shuffled = shuffled;
     shard_notes_head->seed = seed;
     shard_notes_head->job = shard_job_number();
@@ -218,6 +219,7 @@ static void tell_settings(struct shard_log_dataset *d, bool shuffled) {
   } else if (await(&shard_notes_head->settled) &&
              (shard_notes_head->strategy != (uint32_t)config->strategy ||
               shard_notes_head->remainder != (uint32_t)config->remainder ||
+              shard_notes_head->sample != (uint32_t)config->sample ||
               shard_notes_head->shuffled != shuffled || shard_notes_head->seed != seed)) {
     atomic_store(&d->mixed, 1);
   }

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "listing/listing.h"
 #include "listing/markers.h"
+#include "listing/samples.h"
 #include "shard/shard.h"
 #include "stats/stats.h"
 #include "view/datasets.h"
@@ -153,7 +154,7 @@ int shard_choose_all(struct shard_served *s, struct shard_view_dataset *d, int64
   struct shard_datasets_rank own = shard_datasets_get_rank();
   s->stats = shard_stats_root(d->path);
   shard_stats_pass(s->stats, own.rank, own.size, number, shuffle);
-  uint64_t n = hash ? 0 : s->scope.listing->names.count;
+  uint64_t n = hash ? 0 : shard_listing_samples(s->scope.listing);
   uint32_t rank = all->per_rank ? 0 : own.rank, size = all->per_rank ? 1 : own.size;
   /* A rank's own list is all its own. */
   enum shard_remainder remainder = all->per_rank ? SHARD_REMAINDER_KEEP : config->remainder;
@@ -168,7 +169,7 @@ int shard_choose_all(struct shard_served *s, struct shard_view_dataset *d, int64
   if (all->per_rank || all->per_epoch) {
     shard_stats_list(s->stats, number, s->scope.listing, all->per_rank);
   } else {
-    shard_stats_listing(s->stats, s->scope.listing, n);
+    shard_stats_listing(s->stats, s->scope.listing, s->scope.listing->names.count);
   }
   return choose_listing(s);
 }

@@ -43,6 +43,10 @@ static void judge_listing(const struct shard_config *config) {
                         ? "SHARD_STRATEGY=hash takes none; unset one"
                     : shard_datasets_all.count != 1 ? "SHARD_DATASET must name one directory"
                                                     : NULL;
+  if (!why && shard_datasets_all.is_manifest && !shard_datasets_all.per_rank &&
+      shard_datasets_all.options.sample) {
+    why = "libshard shares it out name by name; unset SHARD_SAMPLE, or make one for each rank (%r)";
+  }
   if (why) {
     snprintf(shard_datasets_all.fault, sizeof(shard_datasets_all.fault),
              "SHARD_LISTING='%.200s' is a manifest, or a list for each rank or epoch: %s", listing,
@@ -140,6 +144,7 @@ static int set_up(void) {
   if (config->include) {
     strcpy(shard_datasets_all.options.include, config->include);
   }
+  shard_options_set_sample(&shard_datasets_all.options, config->sample);
   int rc = add_datasets(config->dataset);
   judge_listing(config);
   return rc;

@@ -17,6 +17,7 @@
 #include "listing/listing.h"
 #include "listing/markers.h"
 #include "listing/options.h"
+#include "listing/samples.h"
 #include "shard/shard.h"
 #include "stats/stats.h"
 
@@ -57,6 +58,7 @@ int shard_bucket_open(const char *url, const char *const *environment, struct sh
   if (config->include) {
     snprintf(options.include, sizeof(options.include), "%s", config->include);
   }
+  shard_options_set_sample(&options, config->sample);
   const struct shard_cache_source source = {
       .url = url, .options = &options, .environment = environment};
   return shard_cache_open(&source, out, err, size);
@@ -111,13 +113,15 @@ static int owns_listed(const struct question *q, const char *name, size_t length
     at = length > 0 ? shard_names_lower_bound(&q->listing->names, name, length) : 0;
     at = at >= 0 && (uint64_t)at >= n ? (int64_t)n - 1 : at;
   }
+  at = at < 0 ? at : shard_listing_sample(q->listing, (uint64_t)at);
   return at < 0 ? (int)at : shard_share_owns(&q->share, (uint64_t)at);
 }
 
 /* Of a name that SHARD_INCLUDE shares out. */
 static int owns(const struct question *q, const char *name, size_t length) {
   return q->listing ? owns_listed(q, name, length)
-                    : shard_owner_by_name(name, length, q->key, q->share.size) == q->share.rank;
+                    : shard_owner_by_name(name, shard_sample_name(q->include.sample, name, length),
+                                          q->key, q->share.size) == q->share.rank;
 }
 
 /* 0, or -EINVAL and a line: the name is of a table. */
@@ -135,7 +139,7 @@ static int refuse_table(const struct question *q, const char *name, size_t lengt
 }
 
 static int ask(struct question *q, int64_t epoch, char *err, size_t size) {
-  uint64_t n = q->listing ? shard_listing_count(q->listing) : 0;
+  uint64_t n = q->listing ? shard_listing_samples(q->listing) : 0;
   const struct shard_config *config = shard_config();
   if (config->error[0]) {
     return shard_error_set(err, size, -EINVAL, "%s", config->error);
@@ -146,6 +150,10 @@ static int ask(struct question *q, int64_t epoch, char *err, size_t size) {
   }
   if (config->include) {
     snprintf(q->include.include, sizeof(q->include.include), "%s", config->include);
+  }
+  shard_options_set_sample(&q->include, config->sample);
+  if (q->listing && q->listing->header->sets && !config->sampled && world.size > 1) {
+    return shard_error_set(err, size, -EINVAL, SHARD_SAMPLE_SETS);
   }
   q->key =
       shard_epoch_shuffles(epoch) ? shard_shuffle_key(config->seed, shard_epoch_number(epoch)) : 0;
@@ -166,7 +174,9 @@ int shard_bucket_run(const struct shard_listing *listing, int64_t epoch, uint64_
   }
   q->listing = listing;
   int rc = ask(q, epoch, err, size);
-  if (rc == 0 && listing && q->share.strategy == SHARD_STRATEGY_RANGE && !q->share.shuffled) {
+  /* Keys come in the order of paths. */
+  bool run = rc == 0 && listing && listing->header->order == SHARD_ORDER_PATH;
+  if (run && q->share.strategy == SHARD_STRATEGY_RANGE && !q->share.shuffled) {
     rc = shard_share_intervals(&q->share, parts) == 1;
     *begin = parts[0].begin;
     *end = parts[0].end;

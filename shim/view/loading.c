@@ -18,6 +18,7 @@
 #include "config/config.h"
 #include "config/pattern.h"
 #include "listing/listing.h"
+#include "listing/samples.h"
 #include "view/datasets.h"
 #include "view/once.h"
 
@@ -94,6 +95,45 @@ static int check_names(const struct shard_view_dataset *d, const struct shard_li
   return rc;
 }
 
+/* Whether the listing's samples are what the user says, or need not say. 0, or -EINVAL and a line.
+ */
+static int check_sets(const struct shard_view_dataset *d, const struct shard_listing *l, char *err,
+                      size_t size) {
+  const struct shard_datasets *all = shard_datasets_get();
+  bool said = shard_config()->sampled || all->is_manifest || all->per_rank;
+  return !l || !l->header->sets || said || shard_datasets_get_rank().size == 1
+             ? 0
+             : shard_error_set(err, size, -EINVAL, "SHARD_DATASET='%.256s': " SHARD_SAMPLE_SETS,
+                               d->path);
+}
+
+/* Of a sample that is larger than a share of all files. For those who ask what is done: datasets
+ * that differ in how many samples they have are no pairs; often they need not be. */
+static void warn_of_samples(const struct shard_view_dataset *d) {
+  char text[900];
+  const struct shard_datasets *all = shard_datasets_get();
+  const struct shard_header *h = d->listing->header;
+  uint32_t size = shard_datasets_get_rank().size;
+  if (h->sample && h->largest > h->names.count / size) {
+    snprintf(
+        text, sizeof(text),
+        "SHARD_DATASET='%.256s': a sample has %llu of all %llu files, more than a rank's share "
+        "of %u ranks; start fewer ranks, or set SHARD_SAMPLE=file",
+        d->path, (unsigned long long)h->largest, (unsigned long long)h->names.count, size);
+    shard_datasets_say_once("sample", text);
+  }
+  for (const struct shard_view_dataset *o = all->items; o < all->items + all->count; o++) {
+    if (o != d && atomic_load(&o->state) == SHARD_ONCE_READY && o->listing &&
+        shard_listing_samples(o->listing) != shard_listing_samples(d->listing)) {
+      snprintf(text, sizeof(text),
+               "SHARD_DATASET: '%.256s' has %llu samples, and '%.256s' %llu: they are no pairs",
+               o->path, (unsigned long long)shard_listing_samples(o->listing), d->path,
+               (unsigned long long)shard_listing_samples(d->listing));
+      shard_log(SHARD_LOG_INFO, text);
+    }
+  }
+}
+
 static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
   const struct shard_datasets *all = shard_datasets_get();
   if (all->is_manifest || all->per_rank) {
@@ -145,6 +185,7 @@ static void load(struct shard_view_dataset *d) {
   d->listing = NULL; /* a parent that forked in the middle of this may have left something */
   d->error = open_listing(d, err, sizeof(err));
   d->error = d->error ? d->error : check_names(d, d->listing, err, sizeof(err));
+  d->error = d->error ? d->error : check_sets(d, d->listing, err, sizeof(err));
   if (d->error == -EACCES) {
     d->error = -EPERM;
   }
@@ -162,6 +203,7 @@ static void load(struct shard_view_dataset *d) {
     tell_serving(d);
   }
   warn_if_empty(d);
+  warn_of_samples(d);
 }
 
 int shard_loading_have_listing(struct shard_view_dataset *d) {
@@ -193,7 +235,8 @@ static struct shard_edition *open_edition(struct shard_view_dataset *d, uint64_t
   }
   e->epoch = epoch;
   *rc = open_named(d, epoch, &e->listing, err, sizeof(err));
-  e->error = *rc = *rc ? *rc : check_names(d, e->listing, err, sizeof(err));
+  *rc = *rc ? *rc : check_names(d, e->listing, err, sizeof(err));
+  e->error = *rc = *rc ? *rc : check_sets(d, e->listing, err, sizeof(err));
   if (*rc != 0) {
     shard_listing_close(e->listing);
     e->listing = NULL;

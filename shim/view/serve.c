@@ -8,8 +8,8 @@
  *
  *   0, 1              before ".", before ".."
  *   2 + k             before the k-th of the listing's others
- *   2 + others + k    before the k-th position of its names; where a shuffle orders them, before
- * the k-th of the rank's places, or of the directory's
+ *   2 + others + k    before the k-th position of its names; where a shuffle orders them, behind
+ *                     the file at position k - 1, in the shuffled order
  *
  * A listing is in the order of paths, so the names below a directory lie together. A sub-tree among
  * them is leapt over, by a binary search, once it has turned out long.
@@ -29,6 +29,7 @@
 #include "config/config.h"
 #include "host/real.h"
 #include "listing/markers.h"
+#include "listing/samples.h"
 #include "stats/stats.h"
 #include "view/choose.h"
 
@@ -77,6 +78,7 @@ struct entry_walk {
   struct shard_attributes attributes;
   uint64_t block; /* of attributes */
   bool sift;      /* only the rank's positions are wanted */
+  struct shard_sample_cursor samples;
 };
 
 #define ENTRY_WALK(s, t, stop)                                                                     \
@@ -108,6 +110,9 @@ static int next_entry(struct entry_walk *w) {
     char *slash = memchr(w->name, '/', w->length);
     if (!slash) {
       return 1;
+    }
+    if (w->table->order == SHARD_ORDER_SAMPLE) {
+      return 0; /* a directory's own files come first */
     }
     if (++seen > PATIENCE) {
       rc = leap(w, slash);
@@ -154,7 +159,11 @@ static int emit_range(struct entry_walk *w, struct entry_buffer *o, uint64_t fro
   while (rc == 0 && (rc = next_entry(w)) > 0) {
     uint64_t i = w->p.position - 1;
     rc = 0;
-    if (w->sift && !shard_share_owns(&s->share, i)) {
+    int64_t sample = w->sift ? shard_listing_sample_near(s->scope.listing, i, &w->samples) : 0;
+    if (sample < 0) {
+      return (int)sample;
+    }
+    if (w->sift && !shard_share_owns(&s->share, (uint64_t)sample)) {
       continue;
     }
     rc = emit_found(w, o, i, base + i + 1);
@@ -177,50 +186,114 @@ static int emit_others(const struct shard_served *s, struct entry_buffer *o, uin
 /* The rank's files in the order of the listing. */
 static int emit_in_order(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
                          uint64_t base) {
-  struct shard_interval parts[2] = {{0, s->scope.end}};
+  const struct shard_listing *l = s->scope.listing;
+  struct shard_interval parts[2] = {{0, shard_listing_samples(l)}};
   bool sift = s->share.shuffled || s->share.strategy != SHARD_STRATEGY_RANGE;
   unsigned count = sift ? 1 : shard_share_intervals(&s->share, parts);
   int rc = 1;
   from = from < s->scope.begin ? s->scope.begin : from;
   for (unsigned k = 0; k < count && rc > 0; k++) {
-    uint64_t end = parts[k].end < s->scope.end ? parts[k].end : s->scope.end;
-    struct entry_walk w = ENTRY_WALK(s, &s->scope.listing->names, end);
+    int64_t begin = shard_listing_sample_begin(l, parts[k].begin),
+            end = begin < 0 ? begin : shard_listing_sample_begin(l, parts[k].end);
+    if (end < 0) {
+      return (int)end;
+    }
+    uint64_t stop = (uint64_t)end < s->scope.end ? (uint64_t)end : s->scope.end;
+    struct entry_walk w = ENTRY_WALK(s, &l->names, stop);
     w.sift = sift;
-    rc = emit_range(&w, o, from < parts[k].begin ? parts[k].begin : from, base);
+    rc = emit_range(&w, o, from < (uint64_t)begin ? (uint64_t)begin : from, base);
   }
   return rc;
 }
 
-/* The rank's files in a shuffled order, each fetched for itself. */
+/* ---- in a shuffled order ---- */
+
+/* The rank's files of a directory, sample by sample: samples [0, count) of an order, and of these
+ * the rank's. */
+struct shuffled_walk {
+  const struct shard_served *served;
+  uint64_t count, next; /* samples of the order; the one to come */
+  uint64_t at, end;     /* positions of the present sample that are left */
+};
+
+/* Which of the order sample k is; count if it is none. */
+static uint64_t find_shuffled(const struct shuffled_walk *v, uint64_t k) {
+  const struct shard_served *s = v->served;
+  if (s->order == SHARD_ORDER_PLACES) {
+    return shard_share_find(&s->share, k);
+  }
+  return k - s->sample < v->count ? shard_permute_back(&s->shuffle, k - s->sample) : v->count;
+}
+
+/* Go to sample k, from position `at` on if that lies in it. 0 or -EBADMSG. */
+static int enter_sample(struct shuffled_walk *v, uint64_t k, uint64_t at) {
+  const struct shard_listing *l = v->served->scope.listing;
+  int64_t begin = shard_listing_sample_begin(l, k), end = shard_listing_sample_begin(l, k + 1);
+  if (begin < 0 || end < 0) {
+    return -EBADMSG;
+  }
+  v->at = at > (uint64_t)begin ? at : (uint64_t)begin;
+  v->end = (uint64_t)end;
+  return 0;
+}
+
+/* Begin behind the file at position from - 1; 0: with the first one. 0 or -EBADMSG. */
+static int begin_shuffled(struct shuffled_walk *v, const struct shard_served *s, uint64_t from) {
+  int64_t last = 0;
+  *v = (struct shuffled_walk){.served = s, .count = s->share.count};
+  if (s->order == SHARD_ORDER_LEAF) {
+    v->count = s->shuffle.n;
+  }
+  if (from == 0 || v->count == 0) {
+    return 0;
+  }
+  last = from <= s->scope.end ? shard_listing_sample(s->scope.listing, from - 1) : -EBADMSG;
+  v->next = last < 0 ? v->count : find_shuffled(v, (uint64_t)last) + 1;
+  return v->next > v->count || last < 0 ? 0 : enter_sample(v, (uint64_t)last, from);
+}
+
+/* Go on to the next sample that is the rank's: 1, 0 at the end, or -EBADMSG. */
+static int next_sample(struct shuffled_walk *v) {
+  const struct shard_served *s = v->served;
+  while (v->next < v->count) {
+    uint64_t k = v->next++;
+    k = s->order == SHARD_ORDER_PLACES ? shard_share_at(&s->share, shard_share_place(&s->share, k))
+                                       : s->sample + shard_permute(&s->shuffle, k);
+    if (s->order == SHARD_ORDER_PLACES || shard_share_owns(&s->share, k)) {
+      int rc = enter_sample(v, k, 0);
+      return rc ? rc : 1;
+    }
+  }
+  return 0;
+}
+
+/* The rank's files in a shuffled order. */
 static int emit_shuffled(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
                          uint64_t base) {
   const struct shard_table *t = &s->scope.listing->names;
-  bool places = s->order == SHARD_ORDER_PLACES;
-  uint64_t end = places ? s->share.count : s->scope.end - s->scope.begin;
   struct entry_walk w = ENTRY_WALK(s, t, s->scope.end);
-  for (uint64_t k = from; k < end; k++) {
-    uint64_t i;
-    if (places) {
-      i = shard_share_at(&s->share, shard_share_place(&s->share, k));
-    } else {
-      i = s->scope.begin + shard_permute(&s->shuffle, k);
-      if (!shard_share_owns(&s->share, i)) {
-        continue;
-      }
-    }
-    int rc = shard_names_seek(&w.p, t, i);
-    if (rc == 0) {
+  struct shuffled_walk v;
+  int rc = begin_shuffled(&v, s, from);
+  while (rc == 0) {
+    rc = v.at < v.end ? shard_names_seek(&w.p, t, v.at) : 0;
+    for (; rc == 0 && v.at < v.end; v.at++) {
       rc = next_entry(&w);
+      if (rc <= 0 || w.p.position != v.at + 1) {
+        return rc < 0 ? rc : -EBADMSG;
+      }
+      rc = emit_found(&w, o, v.at, base + v.at + 1);
+      if (rc <= 0) {
+        return rc;
+      }
+      rc = 0;
     }
-    if (rc <= 0 || w.p.position != i + 1) {
-      return rc < 0 ? rc : -EBADMSG;
-    }
-    rc = emit_found(&w, o, i, base + k + 1);
+    rc = rc ? rc : next_sample(&v);
     if (rc <= 0) {
-      return rc;
+      return rc ? rc : 1;
     }
+    rc = 0;
   }
-  return 1;
+  return rc;
 }
 
 /* "." and "..": 1, 0 if one does not fit, or negative errno. */
@@ -288,6 +361,23 @@ static int has_directory(const struct shard_served *s) {
   return 0;
 }
 
+/* The samples of a directory without sub-directories, to be shuffled: all of a sample's files lie
+ * in it. 0 or -EBADMSG. */
+static int find_samples(struct shard_served *s) {
+  const struct shard_scope *in = &s->scope;
+  int64_t first = 0, last = -1;
+  if (in->begin < in->end) {
+    first = shard_listing_sample(in->listing, in->begin);
+    last = first < 0 ? -1 : shard_listing_sample(in->listing, in->end - 1);
+    if (last < first) {
+      return -EBADMSG;
+    }
+  }
+  s->sample = (uint64_t)first;
+  shard_permutation_init(&s->shuffle, (uint64_t)(last - first + 1), s->key ^ in->begin);
+  return 0;
+}
+
 int shard_serve_prepare(struct shard_served *s) {
   int rc = find_scope(s);
   s->order = SHARD_ORDER_LISTING;
@@ -295,7 +385,7 @@ int shard_serve_prepare(struct shard_served *s) {
   s->leaf = rc == 0;
   if (s->leaf && s->share.shuffled) {
     s->order = s->base == 0 ? SHARD_ORDER_PLACES : SHARD_ORDER_LEAF;
-    shard_permutation_init(&s->shuffle, s->scope.end - s->scope.begin, s->key ^ s->scope.begin);
+    rc = find_samples(s);
   }
   return rc < 0 ? rc : 0;
 }
@@ -328,7 +418,8 @@ static bool is_owned(const struct shard_served *s, const char *name, size_t leng
     name = path;
     length += s->base;
   }
-  return shard_owner_by_name(name, length, s->key, s->share.size) == s->share.rank;
+  return shard_owner_by_name(name, shard_sample_name(s->options->sample, name, length), s->key,
+                             s->share.size) == s->share.rank;
 }
 
 /* For SHARD_STATS: an entry that was shown. */
@@ -350,7 +441,7 @@ static int is_seen(const struct shard_served *s, int fd, const struct dirent64 *
   }
   size_t length = known + strlen(name + known), table;
   if (s->how == SHARD_SERVED_HASHED && length < PATH_MAX) {
-    memcpy(path + s->base, name, length);
+    memcpy(path + s->base, name, length + 1);
     const char *format = shard_marker_find(s->options, path, s->base + length, &table);
     if (format) {
       return shard_choose_refuse_table(s, format, path, table);

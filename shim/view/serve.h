@@ -14,11 +14,11 @@ enum shard_served_how {
   SHARD_SERVED_UNLISTED /* made after the listing: the real stream without files of the dataset */
 };
 
-/* The order of the files of a LISTED directory, and what its positions mean. */
+/* The order of the files of a LISTED directory. */
 enum shard_served_order {
-  SHARD_ORDER_LISTING, /* positions of the listing */
-  SHARD_ORDER_PLACES,  /* the rank's places of the shuffled sequence: it is the whole dataset */
-  SHARD_ORDER_LEAF     /* a permutation of the directory's own positions: no sub-directories */
+  SHARD_ORDER_LISTING, /* as the listing has them */
+  SHARD_ORDER_PLACES,  /* the rank's share, shuffled: the directory is the whole dataset */
+  SHARD_ORDER_LEAF     /* a permutation of the directory's own samples: no sub-directories */
 };
 
 /* A directory's part of a listing: what lies below it in both tables. */
@@ -39,7 +39,8 @@ struct shard_served {
   struct shard_scope scope;           /* LISTED; choose.c sets the listing */
   struct shard_share share;
   uint64_t key;                     /* of the shuffle; 0: none */
-  struct shard_permutation shuffle; /* of SHARD_ORDER_LEAF */
+  struct shard_permutation shuffle; /* of SHARD_ORDER_LEAF, */
+  uint64_t sample;                  /* whose first sample this is */
   int64_t epoch;                    /* shard_epoch_read()'s */
   int stats;                        /* the dataset's number there, or -1 */
   bool own_position; /* the file system cannot set a directory's offset: the reader keeps it */

@@ -24,7 +24,7 @@ ranks() {
 served() {
   local name=$1; shift
   rm -rf cache; ranks SHARD_LOG=info "$@" >got
-  verdict "$name" "$(diff bare got | head -3; grep -v -e ': serving ' -e ": getting '" -e 'numbered by SHARD_RANK' err)"
+  verdict "$name" "$(diff bare got | head -3; grep -v -e ': serving ' -e ": getting '" -e 'numbered by SHARD_RANK' -e 'they are no pairs' err)"
 }
 # refused NAME WORDS VARIABLE=VALUE...: calls on $of fail, and say why
 of=valid

@@ -141,7 +141,7 @@ for command in "ls FILE --rank 0 --size 2" "manifest FILE --size 2 -o $WORK/x%r"
   {
     "$CTL" $command --remainder pad 2>"$WORK/err"; verdict "${command%% *}: another word" "$([ $? = 2 ] && grep -q 'keep, drop or repeat' "$WORK/err" || cat "$WORK/err")"
     "$CTL" ${command/size 2/size 30} --remainder drop 2>"$WORK/err"
-    verdict "${command%% *}: too few names" "$([ $? = 1 ] && grep -q '29 names, 30 ranks' "$WORK/err" || cat "$WORK/err")"
+    verdict "${command%% *}: too few names" "$([ $? = 1 ] && grep -q '29 samples, 30 ranks' "$WORK/err" || cat "$WORK/err")"
   }
 done
 "$CTL" ls "$WORK/flat.listing" --rank 0 --size 2 --strategy hash --remainder drop 2>"$WORK/err"

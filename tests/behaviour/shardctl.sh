@@ -289,7 +289,7 @@ status "an option that needs an argument" 2 index "$D" --output; says "tells so"
 status "an option that takes none" 2 stat "$L" --json=3; says "tells so" "shardctl: option '--json=3' takes no argument"
 status "an unknown letter" 2 stat --json -z "$L"; says "tells so" "shardctl: unrecognized option '-z'"
 status "an option cut short" 0 ls "$L" --se 3
-status "one that may be several" 2 ls "$L" --s=3; says "tells which" "shardctl: option '--s=3' is ambiguous: --size, --strategy, --seed, --start-after"
+status "one that may be several" 2 ls "$L" --s=3; says "tells which" "shardctl: option '--s=3' is ambiguous: --size, --strategy, --sample, --seed, --start-after"
 status "an unknown long option" 2 ls "$L" --seeds=3; says "tells so" "shardctl: unrecognized option '--seeds=3'"
 status "no option's name" 2 ls "$L" --=3; says "tells so" "shardctl: unrecognized option '--=3'"
 

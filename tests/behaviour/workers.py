@@ -128,7 +128,7 @@ def main():
         for k in range(4):
             tar = f"{WORK}/told/{k}.tar"
             said = run([([paths.SHARDCTL, "run", "--dataset", DATA, "--rank", str(k), "--size", "4", "--", "tar", "cf", tar, "-C",
-                          DATA, "."], environment(**job))])
+                          DATA, "."], environment(SHARD_STRATEGY="range", **job))])
             names = subprocess.run(["tar", "tf", tar], stdout=subprocess.PIPE, check=True, text=True).stdout.split()
             tars.append([name[2:] for name in names if name != "./"])
             if k == 1:

@@ -17,12 +17,12 @@ from tests.buckets.matrix import clients, empty, oldest, pages, strategies, vers
 from tests.buckets.refused import refused
 from tests.buckets.shapes import shapes
 from tests.buckets.tars import tars
-from tests.buckets.tools import awscli, ended, epochs, imports, remainders, statistics, tables, tls
+from tests.buckets.tools import awscli, ended, epochs, imports, remainders, samples, statistics, tables, tls
 from tests.harness import confine, parts, processes, s3
 from tests.harness.options import temporary_folder
 
 PARTS = [strategies, pages, shapes, clients, empty, versions, oldest, counts, faults, before_prefix, errors, refused, others, awscli,
-         epochs, remainders, tables, imports, ended, tls, statistics, tars, google, apart]
+         epochs, remainders, tables, samples, imports, ended, tls, statistics, tars, google, apart]
 
 
 def main():

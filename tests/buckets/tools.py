@@ -156,6 +156,39 @@ print(json.dumps(answers))
                       all(one[2] == [] for one in got) and not wrong, [got, [done.stderr[-500:] for done in ranks]])
 
 
+def samples(buckets):
+    """SHARD_SAMPLE: the keys of a sample are one rank's, as shardctl has them; without it, sets are refused."""
+    script = """
+import boto3, json, sys
+client, keys = boto3.client("s3"), []
+if sys.argv[1:]:
+    client.create_bucket(Bucket="sets")
+    for stem in ["a/%d" % k for k in range(9)] + ["a/1-b", "a/1/x", "b", "c.d/0"]:
+        for ending in ".jpg", ".txt":
+            client.put_object(Bucket="sets", Key="all/" + stem + ending, Body=b"")
+for page in client.get_paginator("list_objects_v2").paginate(Bucket="sets", Prefix="all/", PaginationConfig={"PageSize": 7}):
+    keys += [e["Key"][4:] for e in page.get("Contents", [])]
+print(json.dumps(keys))
+"""
+    made = subprocess.run([PYTHON, "-c", script, "make"], env=buckets.environment(), capture_output=True, timeout=HANGS, check=True)
+    every = json.loads(made.stdout)
+    for rule in ("stem", "directory", None):
+        for strategy in ("stride", "range", "hash"):
+            buckets.jobs += 1
+            more = {"SHARD_STRATEGY": strategy, **({"SHARD_SAMPLE": rule} if rule else {})}
+            ranks = [subprocess.run([PYTHON, "-c", script], env=buckets.shard_environment("s3://sets/all/", rank, 2, **more),
+                                    capture_output=True, timeout=HANGS, check=False) for rank in range(2)]
+            shares = [sorted(json.loads(done.stdout or "[]")) for done in ranks]
+            if not rule:
+                good = all(done.returncode and b"SHARD_SAMPLE=stem" in done.stderr for done in ranks) if strategy != "hash" else \
+                    sorted(sum(shares, [])) == every
+            else:
+                told = [buckets.shardctl("ls", "s3://sets/all/", "--sample", rule, "--strategy", strategy, "--rank", str(rank), "--size", "2")
+                        for rank in range(2)]
+                good = shares == [sorted(done.stdout.decode().split()) for done in told] and sorted(sum(shares, [])) == every
+            buckets.check(f"samples: {rule}, {strategy}", good, [shares, [done.stderr[-500:] for done in ranks]])
+
+
 def remainders(buckets):
     """SHARD_REMAINDER: shares of as many keys, as shardctl has them; too few keys are an error."""
     every = {k for k, _, _ in buckets.made["train"] if k.startswith("train/") and not k.endswith("/")}

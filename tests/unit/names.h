@@ -172,13 +172,16 @@ static inline uint8_t names_type(size_t i) {
   return (uint8_t)(i / 100 % 2 == 0 ? 8 : i % 7 < 3 ? 10 : i * 37 % 256);
 }
 
+static enum shard_sample names_sample __attribute__((unused)); /* the rule of listings to come */
+
 /* A listing with attributes, and names_others(); or without both. */
 static inline int names_write_as(const struct names *s, int order, bool attributes,
                                  const char *file, char *digest, uint64_t *bytes) {
   struct shard_writer *w;
   struct names others = {0};
   int rc = shard_writer_open(file, (uint32_t)order,
-                             attributes ? SHARD_ATTRIBUTES_STORED : SHARD_ATTRIBUTES_NONE, &w);
+                             attributes ? SHARD_ATTRIBUTES_STORED : SHARD_ATTRIBUTES_NONE,
+                             names_sample, &w);
   for (size_t i = 0; rc == 0 && i < s->count; i++) {
     rc = shard_writer_put(w, SHARD_WRITER_NAMES, s->v[i], strlen(s->v[i]),
                           attributes ? names_ino(i) : 0, attributes ? names_type(i) : 0);

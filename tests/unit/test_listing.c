@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "build/numbered.h"
 #include "listing/listing.h"
+#include "listing/samples.h"
 #include "names.h"
 #include "scratch.h"
 
@@ -442,7 +444,7 @@ static void refuses_disorder(void **state) {
   static char big[SHARD_NAME_MAX + 1];
   memset(big, 'n', sizeof(big));
   struct shard_writer *w;
-  assert_int_equal(shard_writer_open(file, 0, false, &w), 0);
+  assert_int_equal(shard_writer_open(file, 0, false, SHARD_SAMPLE_FILE, &w), 0);
   assert_int_equal(put(w, "b", 1), 0);
   assert_int_equal(put(w, "a", 1), -EINVAL);
   assert_int_equal(put(w, "b", 1), -EEXIST);
@@ -454,7 +456,7 @@ static void refuses_disorder(void **state) {
   shard_writer_abort(w);
   assert_int_equal(files_in_dir(), 0);
 
-  assert_int_equal(shard_writer_open(file, 1, false, &w), 0);
+  assert_int_equal(shard_writer_open(file, 1, false, SHARD_SAMPLE_FILE, &w), 0);
   assert_int_equal(put(w, "z/a", 3), 0);
   assert_int_equal(put(w, "b", 1), 0);
   assert_int_equal(put(w, "c/a", 3), -EINVAL); /* a comes before b */
@@ -463,6 +465,141 @@ static void refuses_disorder(void **state) {
   shard_writer_abort(w);
   shard_writer_abort(NULL);
   assert_int_equal(files_in_dir(), 0);
+}
+
+/* ---- samples
+ * --------------------------------------------------------------------------------------- */
+
+static int by_sample(const void *pa, const void *pb) {
+  const char *const *a = pa, *const *b = pb;
+  return shard_codec_compare_names(SHARD_ORDER_SAMPLE, *a, strlen(*a), *b, strlen(*b));
+}
+
+/* The order is that of the bytes of what the sorter gets, and that can be undone. */
+static void check_keys(const struct names *s) {
+  char keys[2][SHARD_NAME_MAX];
+  size_t lengths[2] = {0};
+  for (size_t i = 0; i < s->count; i++) {
+    size_t k = i % 2, length = strlen(s->v[i]);
+    lengths[k] = shard_sampled_put(keys[k], s->v[i], length);
+    if (i > 0) {
+      assert_true(shard_codec_compare_bytes(keys[!k], lengths[!k], keys[k], lengths[k]) < 0);
+      size_t n = shard_sampled_strip(keys[!k], lengths[!k]);
+      assert_int_equal(n, strlen(s->v[i - 1]));
+      assert_memory_equal(keys[!k], s->v[i - 1], n);
+    }
+  }
+}
+
+/* Every position and sample against plain counting. */
+static void check_samples(const struct names *s, enum shard_sample rule,
+                          const struct shard_listing *l) {
+  uint64_t sample = 0, begun = 0, largest = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    const char *last = i ? s->v[i - 1] : "", *name = s->v[i];
+    size_t base = shard_codec_basename(name, strlen(name)), n = base;
+    const char *dot = name[base] ? strchr(name + base + 1, '.') : NULL;
+    bool same =
+        i > 0 && shard_codec_basename(last, strlen(last)) == base && strncmp(last, name, base) == 0;
+    if (rule == SHARD_SAMPLE_STEM) {
+      n = dot ? (size_t)(dot - name) : 0;
+      same = same && dot && strncmp(last, name, n + 1) == 0;
+    }
+    if (!same && i > 0) {
+      sample++;
+      begun = i;
+    }
+    largest = i + 1 - begun > largest ? i + 1 - begun : largest;
+    assert_int_equal(shard_listing_sample(l, i), sample);
+    assert_int_equal(shard_listing_sample_begin(l, sample), begun);
+  }
+  assert_int_equal(shard_listing_samples(l), s->count ? sample + 1 : 0);
+  assert_int_equal(shard_listing_sample_begin(l, shard_listing_samples(l)), s->count);
+  assert_int_equal(l->header->largest, largest);
+  assert_true(l->header->sample_blocks.size <= s->count / 5 + 80);
+}
+
+/* What lies below a directory is a run, though '.' and '-' come before the slash. */
+static void check_below(const struct names *s, const struct shard_listing *l) {
+  for (size_t i = 0; i < s->count; i++) {
+    size_t length = shard_codec_basename(s->v[i], strlen(s->v[i]));
+    uint64_t begin, end, first = s->count, count = 0;
+    for (size_t k = 0; k < s->count; k++) {
+      if (strncmp(s->v[k], s->v[i], length) == 0) {
+        first = count++ ? first : k;
+      }
+    }
+    assert_int_equal(shard_names_below(&l->names, s->v[i], length, &begin, &end), 0);
+    assert_int_equal(begin, first);
+    assert_int_equal(end, first + count);
+  }
+}
+
+static void samples(void **state) {
+  (void)state;
+  static const char *const parts[] = {"a", "b-", "c.d", ".e", "f.", "~", "a.b.c", "0", "a-1"},
+                           *const ends[] = {"", ".jpg", ".txt", "-1.jpg", ".m.x", "."};
+  uint64_t seed = 3;
+  for (int round = 0; round < 40; round++) {
+    struct names s = {0};
+    struct shard_listing *l;
+    char digest[65];
+    uint64_t bytes;
+    size_t count = round == 0 ? 0 : round < 4 ? 3000 : unit_random(&seed) % 60;
+    enum shard_sample rule = round % 2 ? SHARD_SAMPLE_STEM : SHARD_SAMPLE_DIRECTORY;
+    for (size_t i = 0; i < count; i++) {
+      char name[200] = "";
+      for (uint64_t depth = unit_random(&seed) % 4; depth > 0; depth--) {
+        strcat(strcat(name, parts[unit_random(&seed) % COUNT(parts)]), "/");
+      }
+      sprintf(name + strlen(name), "%s%u%s", parts[unit_random(&seed) % COUNT(parts)],
+              (unsigned)(unit_random(&seed) % 8), ends[unit_random(&seed) % COUNT(ends)]);
+      names_add(&s, name, strlen(name));
+    }
+    qsort(s.v, s.count, sizeof(*s.v), by_sample);
+    size_t kept = 0; /* each once */
+    for (size_t i = 0; i < s.count; i++) {
+      if (kept > 0 && strcmp(s.v[kept - 1], s.v[i]) == 0) {
+        free(s.v[i]);
+      } else {
+        s.v[kept++] = s.v[i];
+      }
+    }
+    s.count = kept;
+    check_keys(&s);
+    names_sample = rule;
+    assert_int_equal(names_write_as(&s, SHARD_ORDER_SAMPLE, false, file, digest, &bytes), 0);
+    names_sample = SHARD_SAMPLE_FILE;
+    assert_int_equal(shard_listing_open(file, &l), 0);
+    assert_int_equal(shard_listing_verify(l), 0);
+    check_samples(&s, rule, l);
+    check_name_and_find(&s, l);
+    if (s.count < 100) {
+      check_below(&s, l);
+    }
+    /* A bit that is changed is noticed, wherever it is. */
+    uint64_t size = l->header->sample_blocks.size, offset = l->header->sample_blocks.offset;
+    shard_listing_close(l);
+    for (uint64_t at = 0; at < size; at += 1 + size / 50) {
+      if (at % sizeof(struct shard_sample_block) >= offsetof(struct shard_sample_block, reserved)) {
+        continue;
+      }
+      uint8_t byte;
+      int fd = open(file, O_RDWR | O_CLOEXEC);
+      assert_int_equal(pread(fd, &byte, 1, (off_t)(offset + at)), 1);
+      byte ^= 4;
+      assert_int_equal(pwrite(fd, &byte, 1, (off_t)(offset + at)), 1);
+      assert_int_equal(shard_listing_open(file, &l), 0);
+      uint64_t i = at / sizeof(struct shard_sample_block) * SHARD_SAMPLE_FILES;
+      assert_int_equal(shard_listing_sample(l, i), -EBADMSG);
+      assert_int_equal(shard_listing_verify(l), -EBADMSG);
+      shard_listing_close(l);
+      byte ^= 4;
+      assert_int_equal(pwrite(fd, &byte, 1, (off_t)(offset + at)), 1);
+      close(fd);
+    }
+    names_free(&s);
+  }
 }
 
 /* In the order of a manifest, with what comes more often: by position, not by name. */
@@ -510,7 +647,7 @@ static void open_errors(void **state) {
   unlink(file);
   shard_listing_close(NULL);
   struct shard_writer *w;
-  assert_int_equal(shard_writer_open("/no/such/dir/x", 0, false, &w), -ENOENT);
+  assert_int_equal(shard_writer_open("/no/such/dir/x", 0, false, SHARD_SAMPLE_FILE, &w), -ENOENT);
 }
 
 /* A file system that takes no more: the error is passed on, the older file stays. */
@@ -578,6 +715,7 @@ int main(void) {
       cmocka_unit_test(utf8),
       cmocka_unit_test(same_basename),
       cmocka_unit_test(refuses_disorder),
+      cmocka_unit_test(samples),
       cmocka_unit_test(order_kept),
       cmocka_unit_test(open_errors),
       cmocka_unit_test(full),
