@@ -32,7 +32,7 @@ BOTH := $(addprefix base/,crc32c error file filesystem path plain process size t
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir collect filenames job lock safe)
 LIB := $(BOTH) \
-       $(addprefix host/,builder climb real self) \
+       $(addprefix host/,builder climb go real self) \
        $(addprefix cache/,cache given kept make request) \
        $(addprefix stats/,keeper notes opens rank_page stats) \
        $(addprefix view/,choose datasets keys loading once place serve view window) \

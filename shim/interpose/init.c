@@ -3,7 +3,8 @@
  * init.c - what happens when the library is loaded. shim/README.md is the map of the rest.
  *
  * The constructor resolves symbols, notes where the library lies, copies SHARD_ variables and, in a
- * CPython process, registers an audit hook. It starts no thread, opens no file, prints nothing and
+ * CPython process, registers an audit hook. In a Go program, which libshard cannot serve, it prints
+ * a line if SHARD_DATASET is set. Else it starts no thread, opens no file, prints nothing and
  * allocates nothing itself, unless SHARD_STATS asks for a log (stats/stats.h), or a rank has
  * started this process (stats/rank_page.h).
  */
@@ -13,6 +14,7 @@
 
 #include "adapter/adapter.h"
 #include "config/config.h"
+#include "host/go.h"
 #include "host/real.h"
 #include "host/self.h"
 #include "interpose/dir.h"
@@ -22,6 +24,16 @@
 
 /* Exported by shardctl (ctl/main.c): its listings are of all names, whoever has preloaded us. */
 extern const char shard_is_shardctl __attribute__((weak, visibility("default")));
+
+/* What lists by system calls of its own has the whole dataset in each rank. */
+static void warn_of_go(void) {
+  const struct shard_config *config = shard_config();
+  if (config->dataset && config->view != SHARD_VIEW_OFF && shard_go_is_program()) {
+    shard_log(SHARD_LOG_WARN,
+              "this is a Go program, which lists by system calls of its own: each rank sees all of "
+              "SHARD_DATASET; give it the names that 'shardctl ls --rank R --size P' prints");
+  }
+}
 
 __attribute__((constructor)) static void shard_init(int argc, char **argv, char **environment) {
   (void)argc;
@@ -41,6 +53,7 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
     shard_config_stand_by();
     return;
   }
+  warn_of_go();
   shard_view_init();
   shard_stats_init();
   shard_rank_page_init();

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#include "host/go.h"
+
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MAGIC "\xff Go buildinf:"
+#define ALIGNED 16
+
+/* The main program comes first. */
+static int look(struct dl_phdr_info *info, size_t size, void *found) {
+  (void)size;
+  for (size_t i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+    if (p->p_type != PT_LOAD || !(p->p_flags & PF_W)) {
+      continue;
+    }
+    uintptr_t at = (info->dlpi_addr + p->p_vaddr + ALIGNED - 1) & ~(uintptr_t)(ALIGNED - 1),
+              end = info->dlpi_addr + p->p_vaddr + p->p_filesz;
+    for (; at + ALIGNED <= end && !*(bool *)found; at += ALIGNED) {
+      *(bool *)found = memcmp((const void *)at, MAGIC, sizeof(MAGIC) - 1) == 0;
+    }
+  }
+  return 1;
+}
+
+bool shard_go_is_program(void) {
+  bool found = false;
+  dl_iterate_phdr(look, &found);
+  return found;
+}
