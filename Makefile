@@ -317,7 +317,7 @@ install: all
 	install -D -m 644 include/libshard.h $(DESTDIR)$(PREFIX)/include/libshard.h
 	install -D -m 644 shim/man/shardctl.1 $(DESTDIR)$(MANDIR)/man1/shardctl.1
 	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-dlio.7 \
-	  shim/man/libshard-pytorch.7 shim/man/libshard-s3.7
+	  shim/man/libshard-pytorch.7 shim/man/libshard-s3.7 shim/man/libshard-shares.7
 	mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig $(dir $(COMPLETIONS:%=$(SHARE)/%))
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' scripts/package/libshard.pc \
 	  >$(DESTDIR)$(LIBDIR)/pkgconfig/libshard.pc
@@ -330,7 +330,8 @@ uninstall:
 	  $(DESTDIR)$(PREFIX)/include/libshard.h \
 	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7 \
 	  $(DESTDIR)$(MANDIR)/man7/libshard-dlio.7 \
-	  $(DESTDIR)$(MANDIR)/man7/libshard-pytorch.7 $(DESTDIR)$(MANDIR)/man7/libshard-s3.7
+	  $(DESTDIR)$(MANDIR)/man7/libshard-pytorch.7 $(DESTDIR)$(MANDIR)/man7/libshard-s3.7 \
+	  $(DESTDIR)$(MANDIR)/man7/libshard-shares.7
 
 # Packages of what is built, in build/packages. dist: the source of the last commit.
 deb: all
