@@ -77,9 +77,7 @@ uint64_t shard_share_find(const struct shard_share *s, uint64_t i) {
   }
   uint64_t k = i < s->first ? i + s->n - s->first : i - s->first;
   if (s->strategy == SHARD_STRATEGY_STRIDE) {
-    k = i % s->size == s->rank && i / s->size < s->count ? i / s->size
-        : i == s->wrapped                                ? s->count - 1
-                                                         : s->count;
+    k = i == s->wrapped ? s->count - 1 : i % s->size == s->rank ? i / s->size : s->count;
   }
   return k < s->count ? k : s->count;
 }
