@@ -126,7 +126,7 @@ FAULTS = [
           "atomic_store(&d->epoch, rc ? known : *epoch);", "behaviour manifests"),
     fault("a bucket's later page is of another epoch", "adapter/buckets/share.py",
           "if epoch is None:\n            epoch = self._find_epoch", "if True:\n            epoch = self._find_epoch", "buckets epochs"),
-    fault("nobody hears of a class with few files", "view/choose.c", "files < s->share.size ? FEW : MORE", "MORE",
+    fault("nobody hears of a class with few files", "view/choose.c", "last - first + 1 < s->share.size ? FEW : MORE", "MORE",
           "behaviour shardview"),
     fault("a hash's owner is of the half of the hash", "shard/shard.c", "shard_xxh64(name, length, key) * size >> 64",
           "(shard_xxh64(name, length, key) >> 1) * size >> 64", "unit permute"),

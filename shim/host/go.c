@@ -13,13 +13,17 @@ static int look(struct dl_phdr_info *info, size_t size, void *found) {
   (void)size;
   for (size_t i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-    if (p->p_type != PT_LOAD || !(p->p_flags & PF_W)) {
+    if (p->p_type != PT_LOAD || !(p->p_flags & PF_W) || p->p_filesz < 2 * ALIGNED) {
       continue;
     }
-    uintptr_t at = (info->dlpi_addr + p->p_vaddr + ALIGNED - 1) & ~(uintptr_t)(ALIGNED - 1),
-              end = info->dlpi_addr + p->p_vaddr + p->p_filesz;
-    for (; at + ALIGNED <= end && !*(bool *)found; at += ALIGNED) {
-      *(bool *)found = memcmp((const void *)at, MAGIC, sizeof(MAGIC) - 1) == 0;
+    const uintptr_t begin =
+                        (info->dlpi_addr + p->p_vaddr + ALIGNED - 1) & ~(uintptr_t)(ALIGNED - 1),
+                    end = info->dlpi_addr + p->p_vaddr + p->p_filesz;
+    const char *at;
+    memcpy(&at, &begin, sizeof(at));
+    for (size_t left = end - begin; left >= ALIGNED && !*(bool *)found; left -= ALIGNED) {
+      *(bool *)found = memcmp(at, MAGIC, sizeof(MAGIC) - 1) == 0;
+      at += ALIGNED;
     }
   }
   return 1;

@@ -78,16 +78,17 @@ static int choose_hash(struct shard_served *s, int local_rank) {
   return format ? shard_choose_refuse_table(s, format, s->path, table) : 0;
 }
 
-/* A directory without sub-directories is often a class: say, once, that some have files, but fewer
- * than there are ranks, and others more. */
+/* A directory without sub-directories is often a class, unless it is a sample: say, once, that some
+ * have samples, but fewer than there are ranks, and others more. */
 static void warn_of_few(const struct shard_served *s) {
   enum { FEW = 1, MORE = 2 };
   char text[700];
-  uint64_t files = s->scope.end - s->scope.begin;
-  unsigned now = files < s->share.size ? FEW : MORE;
-  if (!s->leaf || files == 0) {
+  if (!s->leaf || s->scope.begin == s->scope.end || s->options->sample == SHARD_SAMPLE_DIRECTORY) {
     return;
   }
+  int64_t first = shard_listing_sample(s->scope.listing, s->scope.begin),
+          last = shard_listing_sample(s->scope.listing, s->scope.end - 1);
+  unsigned now = last - first + 1 < s->share.size ? FEW : MORE;
   unsigned before = atomic_fetch_or(&s->dataset->sizes, now);
   if (before == (FEW | MORE) || (before | now) != (FEW | MORE)) {
     return;
