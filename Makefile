@@ -32,10 +32,10 @@ BOTH := $(addprefix base/,crc32c error file filesystem path plain process size t
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir collect filenames job lock safe)
 LIB := $(BOTH) \
-       $(addprefix host/,builder climb go real self) \
+       $(addprefix host/,builder climb go place real self) \
        $(addprefix cache/,cache given kept make request) \
-       $(addprefix stats/,keeper notes opens rank_page stats) \
-       $(addprefix view/,choose datasets keys loading once place serve view window) \
+       $(addprefix stats/,log opens rank_page stats) \
+       $(addprefix view/,choose datasets keys loading once serve view window) \
        $(addprefix adapter/,adapter compress elements python quicken) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) \
@@ -45,7 +45,7 @@ CTL := $(BOTH) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
-CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o) $(BUILD)/obj/ctl/help.o
+CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o) $(BUILD)/obj/ctl/help.o $(BUILD)/obj/ctl/template.o
 
 .PHONY: all lib
 all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl
@@ -91,6 +91,13 @@ $(BUILD)/obj/adapter/sources.o: $(BUILD)/gen/adapter_sources.c
 $(BUILD)/gen/help.c: scripts/help.awk shim/man/shardctl.1
 	@mkdir -p $(@D)
 	$(Q)awk -f scripts/help.awk shim/man/shardctl.1 > $@.tmp && mv $@.tmp $@
+# The page of shardctl verify --html.
+$(BUILD)/gen/template.c: shim/ctl/page.html
+	@mkdir -p $(@D)
+	$(Q){ echo 'extern const char ctl_page_template[]; const char ctl_page_template[] = {'; od -An -v -tu1 $< | sed 's/  */,/g; s/^,//; s/$$/,/'; echo '0};'; } > $@.tmp && mv $@.tmp $@
+$(BUILD)/obj/ctl/template.o: $(BUILD)/gen/template.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 $(BUILD)/obj/ctl/help.o: $(BUILD)/gen/help.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
@@ -123,7 +130,7 @@ T := $(BUILD)/tests
 # Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := cache memory crc32c text options permute shard rank_page launcher config listing damage unchecked whole sort walk json nameset climb serve descriptors once $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
+UNIT := cache memory crc32c text options permute shard rank_page launcher config listing damage unchecked whole sort walk json climb serve descriptors once $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names shares forbid slowfs
 LINKED_BIN := $(T)/access

@@ -37,7 +37,7 @@ class Native:
     def __init__(self):
         self._local = threading.local()
         self._c = c = Functions()
-        self.stats_epoch, self.stats_hash = c.shard_stats_epoch, c.shard_stats_hash
+        self.stats_hash = c.shard_stats_hash
         self.run_set_epoch, self.run_set_listed = c.shard_run_set_epoch, c.shard_run_set_listed
         self.shuffle, self.shuffle_back = c.shard_shuffle, c.shard_shuffle_back
 

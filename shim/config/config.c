@@ -115,11 +115,15 @@ static bool take_absolute(const struct variable *v, const char *value) {
   return value[0] == '/' && store_text(v, value);
 }
 
-static bool take_pattern(const struct variable *v, const char *value) {
-  char expanded[4096];
-  return !shard_listings_is_object(value) && /* it would be a folder "s3:" */
-         shard_pattern_expand(value, 0, 0, expanded, sizeof(expanded)) >= 0 &&
-         (!shard_pattern_has(value, 'e') || strchr(v->letters, 'e')) && store_text(v, value);
+static bool take_folder(const struct variable *v, const char *value) {
+  if (strstr(value, "%r")) { /* as it was once */
+    COMPLAIN("%s='%.128s': it names a folder, in which each process makes a log of its own: leave "
+             "out the name with %%r",
+             v->name, value);
+    return true;
+  }
+  return *value && !shard_listings_is_object(value) && /* it would be a folder "s3:" */
+         store_text(v, value);
 }
 
 /* Store it whatever it is, and complain of the fault; "": as of any other. */
@@ -139,15 +143,11 @@ static bool take_datasets(const struct variable *v, const char *value) {
   return store_list(v, value, shard_dataset_fault(value));
 }
 
-/* Percent signs of the directory are doubled. */
-static size_t make_pattern_absolute(const char *value, const char *directory, char *buf,
-                                    size_t size) {
+static size_t make_folder_absolute(const char *value, const char *directory, char *buf,
+                                   size_t size) {
   bool relative = *value != '/';
-  size_t used = 0;
-  for (const char *p = directory; relative && *p && used + 4 < size; p++) {
-    used += (size_t)snprintf(buf + used, 3, *p == '%' ? "%%%%" : "%c", *p);
-  }
-  return used + (size_t)snprintf(buf + used, size - used, "%s%s", relative ? "/" : "", value);
+  return (size_t)snprintf(buf, size, "%s%s%s", relative ? directory : "", relative ? "/" : "",
+                          value);
 }
 
 /* ---- the table ---------------------------------------------------------- */
@@ -157,8 +157,7 @@ static size_t make_pattern_absolute(const char *value, const char *directory, ch
 #define SIZE(from) .take = take_size, .least = (from)
 #define TEXT(bytes) .take = take_text, .most = (bytes)
 #define ABSOLUTE .take = take_absolute
-#define PATTERN(with)                                                                              \
-  .take = take_pattern, .letters = (with), .make_absolute = make_pattern_absolute
+#define FOLDER .take = take_folder, .make_absolute = make_folder_absolute
 #define LISTINGS(with)                                                                             \
   .take = take_listings, .letters = (with), .make_absolute = shard_listings_make_absolute
 #define DATASETS .take = take_datasets, .make_absolute = shard_dataset_make_absolute

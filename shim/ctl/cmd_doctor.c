@@ -362,24 +362,24 @@ static bool check_listings(void) {
 static bool check_stats(void) {
   char folder[PATH_MAX];
   snprintf(folder, sizeof(folder), "%s", shard_config()->stats ? shard_config()->stats : "");
-  char *slash = strrchr(folder, '/');
+  char *slash = access(folder, F_OK) == 0 ? NULL : strrchr(folder, '/'); /* it is made there */
   if (slash) {
     slash[slash == folder] = 0;
   }
-  if (slash && !strchr(folder, '%') && access(folder, W_OK | X_OK) != 0) {
-    tell(FAIL, "variables", "SHARD_STATS: its folder cannot be written to: %s", strerror(errno));
+  if (*folder && access(folder, W_OK | X_OK) != 0) {
+    tell(FAIL, "variables", "SHARD_STATS: '%s' cannot be written to: %s", folder, strerror(errno));
     return false;
   }
   return true;
 }
 
-/* LIBSHARD_NAME, where SHARD_NAME is meant. LIBSHARD_STATS is what libshard.so itself sets. */
+/* LIBSHARD_NAME, where SHARD_NAME is meant. */
 static bool check_prefixes(void) {
   struct shard_config_variable ours;
   char name[80];
   for (size_t i = 0; shard_config_describe(i, &ours); i++) {
     snprintf(name, sizeof(name), "LIB%s", ours.name);
-    if (getenv(name) && strcmp(name, "LIBSHARD_STATS") != 0) {
+    if (getenv(name)) {
       tell(WARN, "variables", "%s is set, which nothing reads; did you mean %s?", name, ours.name);
       return false;
     }

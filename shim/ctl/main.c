@@ -31,6 +31,7 @@ const struct ctl_entry ctl_entries[] = {
 static const struct {
   const char *name, *remedy;
 } withdrawn[] = {
+    {"stats", "shardctl verify reads the logs of killed processes as any other"},
     {"prove", "a DLIO that libshard does not know runs unmodified"},
     {"stream",
      "shardctl index lists a bucket, and SHARD_STRATEGY=hash filters a mount's own entries"},

@@ -245,8 +245,7 @@ enum shard_builder_end shard_builder_wait(struct shard_builder *b, int64_t deadl
     close(b->errors);
     b->errors = -1;
   }
-  /* One that shard_builder_run() has started leads no group. If it has ended, its number may be
-   * another process's by now. */
+  /* If it has ended, its number may be another process's by now. */
   if (end != SHARD_BUILDER_DONE && kill(-b->pid, SIGKILL) != 0 && !has_ended(b->pid)) {
     kill(b->pid, SIGKILL);
   }
@@ -279,37 +278,4 @@ bool shard_builder_lacks_libraries(const struct shard_builder *b) {
 const char *shard_builder_last_line(const struct shard_builder *b) {
   const char *line = strrchr(b->words, '\n');
   return line ? line + 1 : b->words;
-}
-
-/* ---- SHARD_STATS ---- */
-
-int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
-                      size_t size) {
-  posix_spawnattr_t attributes;
-  struct shard_builder b = {.errors = -1};
-  char link[40];
-  int program = shard_self_program(b.program, sizeof(b.program), err, size);
-  if (program < 0) {
-    return program;
-  }
-  /* File actions would allocate. A child that another thread starts now may inherit it: no harm. */
-  fcntl(program, F_SETFD, 0);
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", program);
-  arguments[0] = b.program;
-  init_attributes(&attributes, 0);
-  int rc = -posix_spawn(&b.pid, link, NULL, &attributes, arguments, environment);
-  if (rc == -ENOENT) {
-    rc = -posix_spawn(&b.pid, b.program, NULL, &attributes, arguments, environment);
-  }
-  posix_spawnattr_destroy(&attributes);
-  close(program);
-  if (rc != 0) {
-    return shard_error_set(err, size, rc, "cannot start '%.300s': %s", b.program, strerror(-rc));
-  }
-  enum shard_builder_end end = shard_builder_wait(&b, deadline);
-  return end == SHARD_BUILDER_LATE
-             ? shard_error_set(err, size, -ETIMEDOUT, "'%.300s' did not end within SHARD_TIMEOUT",
-                               b.program)
-         : end == SHARD_BUILDER_FAILED ? -EIO
-                                       : 0;
 }

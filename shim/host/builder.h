@@ -26,9 +26,6 @@
  *                 2: it was called wrongly
  *   words         lines for people on descriptor 2
  *
- * At the end of a rank's main process, SHARD_STATS starts "shardctl stats LOG" in the same way, but
- * with the host's standard descriptors and a clean environment.
- *
  * Thread-safe: all state is the caller's. A host may reap all its children, or ignore SIGCHLD: then
  * nobody learns the exit status, and the file must tell.
  */
@@ -82,12 +79,3 @@ bool shard_builder_lacks_libraries(const struct shard_builder *b);
 
 /* The last line of its words. */
 const char *shard_builder_last_line(const struct shard_builder *b);
-
-/*
- * Run shardctl with the host's descriptors and this environment, signals as above, until `deadline`
- * at the latest. arguments[0] is filled in. Allocates nothing. 0. A negative errno and a line in
- * err[size]: it could not be started, or had to be killed (-ETIMEDOUT). -EIO and no line: it has
- * failed, and has said why itself.
- */
-int shard_builder_run(char **arguments, char *const *environment, int64_t deadline, char *err,
-                      size_t size);

@@ -2,8 +2,8 @@
 /*
  * open.c - the calls that open files, for SHARD_STATS and for a program whose opens are counted
  * (stats/rank_page.h): libc's own, and then a note of what was opened. Nothing else is changed:
- * result, errno, and where a thread can be cancelled are libc's. At _exit and _Exit the rank's main
- * process writes its report.
+ * result, errno, and where a thread can be cancelled are libc's. At _exit and _Exit the process's
+ * log notes that it has ended so.
  *
  * Not noted: raw system calls (Go, io_uring, some Rust, syscall()), openat2 (glibc has none),
  * open_by_handle_at, static binaries, opens inside libc itself.
@@ -34,7 +34,7 @@ static inline bool is_off(void) {
 static int note_open(int fd, int dirfd, const char *path, int flags) {
   if (fd >= 0 && shard_guard_depth == 0) {
     shard_rank_page_opened(dirfd, path, flags);
-    if (shard_stats_watches()) {
+    if (shard_stats_on()) {
       shard_guard_depth++;
       shard_stats_opened(fd, dirfd, path, flags);
       shard_guard_depth--;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * opens.c - which dataset a file is of that was opened: by going up from its directory
- * (host/climb.h). What was found is kept for some directories.
- */
 #include "stats/opens.h"
 
 #include <errno.h>
@@ -10,6 +6,7 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,121 +16,170 @@
 #include "base/clock.h"
 #include "base/kernel.h"
 #include "base/xxh64.h"
-#include "host/climb.h"
-#include "listing/options.h"
-#include "stats/notes.h"
-#include "stats/stats.h"
+#include "host/place.h"
+
+/* The datasets. Those that a program divides are looked at first: they may lie in the others. */
+static struct shard_opens_dataset datasets[SHARD_LOG_DATASETS];
+static atomic_uint claimed, added; /* slots */
+static struct group {
+  struct shard_place_root roots[SHARD_LOG_DATASETS];
+  int number[SHARD_LOG_DATASETS];
+  atomic_uint count;
+} groups[2]; /* of SHARD_DATASET, and of the program */
+
+struct shard_opens_dataset *shard_opens_dataset(int i) { return &datasets[i]; }
+
+int shard_opens_find(const char *path, bool program) {
+  unsigned n = atomic_load(&added);
+  for (unsigned i = 0; i < n; i++) {
+    if (datasets[i].program == program && strcmp(datasets[i].path, path) == 0) {
+      return (int)i;
+    }
+  }
+  return -1;
+}
+
+int shard_opens_add(const char *path, bool program, const struct shard_options *options) {
+  int found = shard_opens_find(path, program);
+  char *copy = found < 0 ? strdup(path) : NULL;
+  if (!copy) {
+    return found;
+  }
+  /* One thread at a time; a child that was forked meanwhile adds no more. */
+  unsigned i = atomic_load(&added), next = i;
+  if (i >= SHARD_LOG_DATASETS || !atomic_compare_exchange_strong(&claimed, &next, i + 1)) {
+    free(copy);
+    shard_log_lose();
+    return -1;
+  }
+  datasets[i] = (struct shard_opens_dataset){copy, program, *options};
+  struct group *group = &groups[program];
+  unsigned k = atomic_load(&group->count);
+  if (*copy == '/') {
+    group->roots[k].path = copy;
+    group->number[k] = (int)i;
+  }
+  atomic_store(&added, i + 1);
+  atomic_store(&group->count, k + (*copy == '/'));
+  return (int)i;
+}
+
+static size_t join(char *buf, size_t size, const char *root, const char *rest) {
+  size_t n = strlen(root), m = strlen(rest), slash = n > 0 && root[n - 1] != '/';
+  if (n + slash + m + 2 > size) {
+    return 0;
+  }
+  memcpy(buf, root, n);
+  buf[n] = '/';
+  memcpy(buf + n + slash, rest, m);
+  n += slash + m;
+  if (m > 0) {
+    buf[n++] = '/';
+  }
+  buf[n] = 0;
+  return n;
+}
+
+size_t shard_opens_root(int i, char *buf, size_t size) {
+  struct group *group = &groups[datasets[i].program];
+  for (unsigned k = 0; k < atomic_load(&group->count); k++) {
+    struct shard_climb_root now;
+    if (group->number[k] == i) {
+      if (!atomic_load(&group->roots[k].first)) {
+        shard_place_look(&group->roots[k], &now);
+      }
+      const struct shard_climb_root *first = atomic_load(&group->roots[k].first);
+      return first ? join(buf, size, first->path, "") : 0;
+    }
+  }
+  return join(buf, size, datasets[i].path, "");
+}
+
+/* ---- where a directory is ----------------------------------------------- */
 
 /* A directory as it was reached. */
-struct place {
-  uint64_t dev, ino, mount, generation;
+struct spot {
+  uint64_t dev, ino, mount;
   int64_t changed; /* its ctime: it may be moved, and its inode be another directory's later */
+  unsigned added;  /* how many datasets there were */
   int dataset;     /* -1: none */
-  uint32_t base;   /* bytes of its path from the root, with a slash at the end; "" for the root */
+  uint32_t base, root; /* bytes of `path`, with a slash at the end; of the root's part of it */
 };
 
-#define KEPT 64
+#define KEPT 1024
 static struct kept {
   atomic_flag held;
-  struct place place;
-  char path[456];
-} kept_places[KEPT];
+  struct spot spot;
+  char path[424];
+} kept_spots[KEPT];
 
-/* The roots of the datasets, the last one first: a later one is of the program's own. */
-struct roots {
-  struct shard_climb_root roots[SHARD_LOG_DATASETS];
-  uint32_t count;
-};
-
-static void copy_roots(struct roots *out) {
-  out->count = shard_notes_datasets();
-  for (uint32_t i = 0; i < out->count; i++) {
-    struct shard_climb_root *root = &out->roots[out->count - 1 - i];
-    *root = (struct shard_climb_root){.path = shard_notes_dataset(i)->root};
-    if (shard_notes_is_ready(i)) {
-      root->dev = atomic_load(&shard_notes_dataset(i)->dev);
-      root->ino = atomic_load(&shard_notes_dataset(i)->ino);
-    }
-  }
-}
-
-/*
- * Look at the roots anew: one may be another directory by now, or there at last. Whether they have
- * changed since *generation, which is then the present one.
- */
-static bool refresh_roots(struct roots *r, uint64_t *generation) {
-  shard_stats_find_roots();
-  /* Before the roots are read: one that is added meanwhile must not count as looked at. */
-  uint64_t known = *generation, now = atomic_load(&shard_notes_head->generation);
-  copy_roots(r);
-  for (uint32_t i = 0; i < r->count; i++) {
-    struct shard_climb_root *root = &r->roots[r->count - 1 - i];
-    struct statx st;
-    int fd = shard_notes_is_ready(i) && *root->path == '/' ? shard_climb_open(root->path, &st) : -1;
-    if (fd >= 0) {
-      shard_climb_close(fd);
-    }
-    if (fd >= 0 && (root->ino != st.stx_ino || root->dev != shard_climb_device(&st))) {
-      root->ino = st.stx_ino;
-      root->dev = shard_climb_device(&st);
-      atomic_store(&shard_notes_dataset(i)->dev, root->dev);
-      atomic_store(&shard_notes_dataset(i)->ino, root->ino);
-      atomic_fetch_add(&shard_notes_head->generation, 1);
-      now++;
-    }
-  }
-  *generation = now;
-  return now != known;
-}
-
-/* Go up from directory fd to a root, as shard_climb_find(). */
-static int find_root(int fd, const struct statx *st, uint64_t *generation, struct roots *r,
-                     struct shard_climb *out) {
-  copy_roots(r);
-  int rc = shard_climb_find(fd, st, r->roots, r->count, out);
-  if (rc <= 0 && refresh_roots(r, generation)) {
-    rc = shard_climb_find(fd, st, r->roots, r->count, out);
-  }
-  return rc;
-}
-
-/*
- * Fill in out->dataset and base, and path[PATH_MAX + 1], for a directory of which *st is known.
- * false: it cannot be told.
- */
-__attribute__((noinline)) static bool
-locate(int dirfd, const char *directory, const struct statx *st, struct place *out, char *path) {
-  int fd = shard_kernel_open(dirfd, directory, O_PATH | O_DIRECTORY);
+/* Fill in s->dataset and base, and path[2 * PATH_MAX]. false: it cannot be told. */
+__attribute__((noinline)) static bool find_spot(int dirfd, const char *directory,
+                                                const struct statx *st, struct spot *s,
+                                                char *path) {
+  int fd = shard_kernel_open(dirfd, directory, O_PATH | O_DIRECTORY), rc = 0;
   if (fd < 0) { /* no descriptor is left, or the directory has just gone */
     return false;
   }
-  struct roots r;
-  struct shard_climb climb;
-  int rc = find_root(fd, st, &out->generation, &r, &climb);
-  size_t levels = rc > 0 ? climb.levels : 0;
-  *path = 0;
-  ssize_t n = levels > 0 ? shard_climb_read_path(fd, path, PATH_MAX) : 0;
-  const char *names = n < 0 ? NULL : shard_climb_last_names(path, levels);
-  shard_kernel_close(fd);
-  if (rc < 0 || !names) { /* no descriptor is left, or there is no /proc */
-    return false;
-  }
-  out->dataset = rc > 0 ? (int)(r.count - 1 - climb.which) : -1;
-  if (rc > 0) {
-    n -= names - path;
-    memmove(path, names, (size_t)n);
-    if (n > 0) {
-      path[n++] = '/';
+  s->dataset = -1;
+  for (int program = 1; program >= 0 && rc == 0; program--) {
+    struct group *group = &groups[program];
+    struct shard_place place;
+    unsigned n = atomic_load(&group->count);
+    rc = n > 0 ? shard_place_find(fd, st, group->roots, n, &place) : 0;
+    if (rc > 0) {
+      const struct shard_climb_root *first = atomic_load(&group->roots[place.which].first);
+      s->dataset = group->number[place.which];
+      s->root = first ? (uint32_t)join(path, 2 * PATH_MAX, first->path, "") : 0;
+      s->base = first ? (uint32_t)join(path, 2 * PATH_MAX, first->path, place.path) : 0;
+      rc = s->base > 0 ? 1 : -ENAMETOOLONG;
+      free(place.path);
     }
-    out->base = (uint32_t)n;
   }
-  return true;
+  shard_kernel_close(fd);
+  return rc >= 0;
 }
 
-/* Whether it is a name as the dataset has them. */
-static bool belongs(const struct shard_log_dataset *d, const char *path, size_t base,
-                    const char *name, size_t length) {
-  const struct shard_options *o = &d->options;
+/* Whether a directory's ctime will tell a change: not within the same tick of its file system's
+ * clock, and some count in seconds. */
+static bool is_settled(const struct statx *st) {
+  return shard_clock_real_ns() / 1000000000 - st->stx_ctime.tv_sec > 2;
+}
+
+/* Find the directory, or have found it before. As find_spot(). */
+static bool locate(int dirfd, const char *directory, const struct statx *st, struct spot *out,
+                   char *path) {
+  struct spot s = {.dev = shard_climb_device(st),
+                   .ino = st->stx_ino,
+                   .mount = st->stx_mnt_id,
+                   .changed = st->stx_ctime.tv_sec * 1000000000LL + st->stx_ctime.tv_nsec,
+                   .added = atomic_load(&added)};
+  struct kept *kept =
+      &kept_spots[(s.ino * SHARD_XXH_PRIME1 ^ s.dev * SHARD_XXH_PRIME2) >> 32 & (KEPT - 1)];
+  bool held = !atomic_flag_test_and_set(&kept->held), known = true;
+  if (held && kept->spot.ino == s.ino && kept->spot.dev == s.dev && kept->spot.mount == s.mount &&
+      kept->spot.added == s.added && kept->spot.changed == s.changed) {
+    s = kept->spot;
+    memcpy(path, kept->path, s.base);
+  } else {
+    known = find_spot(dirfd, directory, st, &s, path);
+    if (held && known && is_settled(st) && s.base < sizeof(kept->path)) {
+      kept->spot = s;
+      memcpy(kept->path, path, s.base);
+    }
+  }
+  if (held) {
+    atomic_flag_clear(&kept->held);
+  }
+  *out = s;
+  return known;
+}
+
+/* ---- a file ------------------------------------------------------------- */
+
+/* Whether it is a name as the dataset has them; path[base] is its directory's, from the root. */
+static bool belongs(const struct shard_options *o, const char *path, size_t base, const char *name,
+                    size_t length) {
   uint32_t level = 1;
   bool hidden = *name == '.';
   for (size_t i = 0; i < base; i++) {
@@ -142,30 +188,6 @@ static bool belongs(const struct shard_log_dataset *d, const char *path, size_t 
   }
   return (o->depth == 0 || level <= o->depth) && (o->exact == 0 || level == o->exact) &&
          (o->hidden || !hidden) && shard_options_match(o, name, length);
-}
-
-/* path: of the directory, with room for the name behind it. false: it is no name of the dataset. */
-static bool note_file(int i, char *path, size_t base, const char *name, int fd) {
-  struct shard_log_dataset *d = shard_notes_dataset((uint32_t)i);
-  struct stat st;
-  size_t length = strlen(name);
-  if (!belongs(d, path, base, name, length)) {
-    return false;
-  }
-  if (length > NAME_MAX || shard_kernel_fstat(fd, &st) != 0) {
-    shard_notes_lose();
-    return true;
-  }
-  if (S_ISDIR(st.st_mode)) {
-    return true;
-  }
-  memcpy(path + base, name, length + 1);
-  uint64_t opened = shard_notes_what(i, shard_stats_epoch_now(i), SHARD_LOG_OPENED);
-  if (opened) {
-    shard_notes_time(i);
-    shard_notes_add(shard_xxh64(path, base + length, 0), opened);
-  }
-  return true;
 }
 
 /* The directory of `path`, in out[PATH_MAX], and its last name. NULL: it has none, or no room. */
@@ -183,95 +205,66 @@ static const char *split(const char *path, char *out) {
   return name;
 }
 
-/* Whether a directory's ctime will tell a change: not within the same tick of its file system's
- * clock, and some count in seconds. */
-static bool is_settled(const struct statx *st) {
-  return shard_clock_real_ns() / 1000000000 - st->stx_ctime.tv_sec > 2;
-}
-
-/* Find the directory, or have found it before. As locate(). */
-static bool find_place(int dirfd, const char *directory, const struct statx *st, struct place *out,
-                       char *path) {
-  uint64_t generation = atomic_load(&shard_notes_head->generation);
-  struct place p = {.dev = shard_climb_device(st),
-                    .ino = st->stx_ino,
-                    .mount = st->stx_mnt_id,
-                    .generation = generation,
-                    .changed = st->stx_ctime.tv_sec * 1000000000LL + st->stx_ctime.tv_nsec};
-  struct kept *kept =
-      &kept_places[(p.ino * SHARD_XXH_PRIME1 ^ p.dev * SHARD_XXH_PRIME2) >> 32 & (KEPT - 1)];
-  bool held = !atomic_flag_test_and_set(&kept->held), known = true;
-  if (held && kept->place.ino == p.ino && kept->place.dev == p.dev &&
-      kept->place.mount == p.mount && kept->place.generation == p.generation &&
-      kept->place.changed == p.changed) {
-    p = kept->place;
-    if (p.dataset >= 0) {
-      memcpy(path, kept->path, p.base);
-    }
-  } else {
-    known = locate(dirfd, directory, st, &p, path);
-    if (held && known && is_settled(st) && (p.dataset < 0 || p.base < sizeof(kept->path))) {
-      kept->place = p;
-      if (p.dataset >= 0) {
-        memcpy(kept->path, path, p.base);
-      }
-    }
-  }
-  if (held) {
-    atomic_flag_clear(&kept->held);
-  }
-  *out = p;
-  return known;
-}
-
 /* It cannot be told where the file is. In /proc directories come and go, and there is no dataset.
  */
-static void lose(int fd) {
+static int lose(int fd) {
   struct statfs system;
   if (syscall(SYS_fstatfs, fd, &system) != 0 || system.f_type != PROC_SUPER_MAGIC) {
-    shard_notes_lose();
+    shard_log_lose();
   }
+  return -1;
 }
 
-/* Note it, if it is a name of a dataset. false: it is none. */
-static bool note_in(int fd, int dirfd, const char *directory, const char *name) {
-  char path[PATH_MAX + NAME_MAX + 2];
-  struct place p;
+/* The dataset that has the name; -1: none. *outside: it is in no dataset's directory, or no name of
+ * the dataset. */
+static int find_name(int fd, int dirfd, const char *directory, const char *name, uint64_t *hash,
+                     bool *outside) {
+  char path[2 * PATH_MAX + NAME_MAX + 2];
+  struct spot s;
   struct statx st;
-  if (shard_climb_stat(dirfd, directory, &st) != 0 ||
-      !find_place(dirfd, directory, &st, &p, path)) {
-    lose(fd);
-    return true;
+  struct stat file;
+  size_t length = strlen(name);
+  *outside = false;
+  if (shard_climb_stat(dirfd, directory, &st) != 0 || !locate(dirfd, directory, &st, &s, path)) {
+    return lose(fd);
   }
-  return p.dataset >= 0 && note_file(p.dataset, path, p.base, name, fd);
+  *outside = s.dataset < 0 || !belongs(&datasets[s.dataset].options, path + s.root,
+                                       s.base - s.root, name, length);
+  if (*outside) {
+    return -1;
+  }
+  if (length > NAME_MAX || shard_kernel_fstat(fd, &file) != 0) {
+    return lose(fd);
+  }
+  memcpy(path + s.base, name, length);
+  *hash = shard_xxh64(path, s.base + length, 0);
+  return S_ISDIR(file.st_mode) ? -1 : s.dataset;
 }
 
-/*
- * A link elsewhere may lead to a dataset's file, such as one in /dev/fd. Within a dataset a link is
- * a name of its own.
- */
-__attribute__((noinline)) static void note_linked(int fd, char *directory) {
+/* A link elsewhere may lead to a dataset's file, such as one in /dev/fd. Within a dataset a link is
+ * a name of its own. */
+__attribute__((noinline)) static int find_linked(int fd, char *directory, uint64_t *hash) {
   char real[PATH_MAX];
   struct stat st;
+  bool ignored;
   ssize_t n = shard_climb_read_path(fd, real, sizeof(real));
   if (n < 0 || shard_kernel_fstat(fd, &st) != 0) {
-    shard_notes_lose();
-    return;
+    return lose(fd);
   }
   bool is_file =
       *real == '/' && !S_ISDIR(st.st_mode) && st.st_nlink > 0; /* no pipe, and not gone */
   const char *name = is_file ? split(real, directory) : NULL;
-  if (name) {
-    note_in(fd, AT_FDCWD, directory, name);
-  }
+  return name ? find_name(fd, AT_FDCWD, directory, name, hash, &ignored) : -1;
 }
 
-void shard_opens_note(int fd, int dirfd, const char *opened) {
+int shard_opens_locate(int fd, int dirfd, const char *opened, uint64_t *hash) {
   char directory[PATH_MAX];
   const char *name = split(opened, directory);
   struct stat st;
-  if (name && !note_in(fd, dirfd, directory, name) &&
-      shard_kernel_stat(dirfd, opened, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)) {
-    note_linked(fd, directory);
-  }
+  bool outside = false;
+  int found = name ? find_name(fd, dirfd, directory, name, hash, &outside) : -1;
+  return outside && shard_kernel_stat(dirfd, opened, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                 S_ISLNK(st.st_mode)
+             ? find_linked(fd, directory, hash)
+             : found;
 }

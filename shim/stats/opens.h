@@ -1,11 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * opens.h - an open is noted if it is of a dataset's file.
- *
- * No locks and no allocations; no descriptor is kept. It may be called in a signal handler, and
- * between (v)fork and exec. errno may change.
+ * opens.h - the datasets that this process knows, and of which of them an opened file is
+ * (host/place.h). What was found is kept for some directories. No descriptor is kept, and errno may
+ * change.
  */
 #pragma once
 
-/* fd was opened by openat(dirfd, path). */
-void shard_opens_note(int fd, int dirfd, const char *path);
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "listing/options.h"
+#include "stats/log.h"
+
+/* Datasets are added and never removed; their numbers are those of the process's notes. */
+struct shard_opens_dataset {
+  const char *path; /* as it was named, absolute, or s3://bucket/prefix/ */
+  bool program;     /* the program has listed it, and divides it itself */
+  struct shard_options options; /* which names are of it */
+};
+struct shard_opens_dataset *shard_opens_dataset(int i);
+
+/* Add a dataset, unless there is one of this path. Its number; -1: it is one too many. */
+int shard_opens_add(const char *path, bool program, const struct shard_options *options);
+/* Its number; -1: it is not there. */
+int shard_opens_find(const char *path, bool program);
+
+/* What names of the dataset are hashed below: the canonical path, with a slash, in buf[size]. The
+ * length; 0: the directory is not there. */
+size_t shard_opens_root(int i, char *buf, size_t size);
+
+/* Of which dataset the file is that was opened as fd by openat(dirfd, path); -1: of none. *hash is
+ * its name's (log.h). What cannot be told is noted as lost. */
+int shard_opens_locate(int fd, int dirfd, const char *path, uint64_t *hash);

@@ -14,10 +14,10 @@
 
 #include "base/clock.h"
 #include "base/kernel.h"
+#include "base/trust.h"
 #include "base/words.h"
 #include "base/xxh64.h"
 #include "libshard.h"
-#include "stats/notes.h"
 
 #define MARK "LIBSHARD_RUN"
 /* Above the descriptors that a program counts on to be free. */
@@ -50,23 +50,23 @@ void shard_rank_page_init(void) {
   const char *mark = getenv(MARK);
   unsigned long pid, fd;
   char path[64];
-  uint64_t nonce, found;
+  uint64_t nonce, found[2];
   struct stat st;
   int saved = errno;
   if (!mark || !parse(mark, &pid, &fd, &nonce)) {
     return;
   }
   snprintf(path, sizeof(path), "/proc/%lu/fd/%lu", pid, fd);
-  /* Names in that folder are links, so O_NOFOLLOW would open none. The process may have ended, and
-   * another one have its number, of whatever user. */
-  int opened = shard_notes_open(path, 0, SHARD_RANK_PAGE_MAGIC, &found);
-  if (opened >= 0) {
-    if (found == nonce && fstat(opened, &st) == 0 &&
-        st.st_size == (off_t)sizeof(struct shard_rank_page)) {
-      atomic_store(&shard_rank_page_mapped, map(opened));
-    }
-    shard_kernel_close(opened);
+  /* The process may have ended, and another one have its number, of whatever user. */
+  int opened = shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_NOCTTY);
+  if (opened >= 0 && shard_kernel_fstat(opened, &st) == 0 &&
+      shard_trust_judge(&st, NULL) == SHARD_TRUST_GOOD &&
+      st.st_size == (off_t)sizeof(struct shard_rank_page) &&
+      pread(opened, found, sizeof(found), 0) == (ssize_t)sizeof(found) &&
+      found[0] == SHARD_RANK_PAGE_MAGIC && found[1] == nonce) {
+    atomic_store(&shard_rank_page_mapped, map(opened));
   }
+  shard_kernel_close(opened);
   errno = saved;
 }
 

@@ -153,24 +153,28 @@ int shard_choose_all(struct shard_served *s, struct shard_view_dataset *d, int64
     }
   }
   struct shard_datasets_rank own = shard_datasets_get_rank();
-  s->stats = shard_stats_root(d->path);
-  shard_stats_pass(s->stats, own.rank, own.size, number, shuffle);
   uint64_t n = hash ? 0 : shard_listing_samples(s->scope.listing);
   uint32_t rank = all->per_rank ? 0 : own.rank, size = all->per_rank ? 1 : own.size;
   /* A rank's own list is all its own. */
   enum shard_remainder remainder = all->per_rank ? SHARD_REMAINDER_KEEP : config->remainder;
   shard_share_init(&s->share, config->strategy, remainder, rank, size, n, s->key);
+  const struct shard_stats_share share = {.how = hash             ? SHARD_LOG_HASHED
+                                                 : all->per_rank  ? SHARD_LOG_RANKS
+                                                 : all->per_epoch ? SHARD_LOG_BY_EPOCH
+                                                                  : SHARD_LOG_ONE,
+                                          .rank = own.rank,
+                                          .size = own.size,
+                                          .epoch = number,
+                                          .shuffled = shuffle,
+                                          .listing = hash ? NULL : s->scope.listing};
+  s->stats = shard_stats_find(d->path);
+  shard_stats_share(s->stats, &share);
   if (hash) {
     return choose_hash(s, own.local_rank);
   }
   s->error = all->per_rank ? 0 : judge_count(d->path, size, n);
   if (s->error != 0) {
     return s->error;
-  }
-  if (all->per_rank || all->per_epoch) {
-    shard_stats_list(s->stats, number, s->scope.listing, all->per_rank);
-  } else {
-    shard_stats_listing(s->stats, s->scope.listing, s->scope.listing->names.count);
   }
   return choose_listing(s);
 }

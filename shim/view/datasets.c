@@ -15,7 +15,7 @@
 #include "config/launcher.h"
 #include "config/pattern.h"
 #include "view/once.h"
-#include "view/place.h"
+#include "host/place.h"
 
 #define UNREAD (-2) /* no epoch: the root was not read */
 

@@ -14,7 +14,7 @@
 #include "libshard.h"
 #include "listing/options.h"
 #include "view/once.h"
-#include "view/place.h"
+#include "host/place.h"
 #include "view/serve.h"
 
 struct shard_edition; /* loading.c's */

@@ -65,22 +65,23 @@ int shard_bucket_open(const char *url, const char *const *environment, struct sh
 }
 
 int shard_bucket_pass(const char *url, const struct shard_listing *listing, int64_t epoch) {
-  int dataset = shard_stats_bucket(url);
+  int dataset = shard_stats_find(url);
   struct shard_world world;
   char ignored[500];
   if (dataset >= 0 && shard_world_get(&world, ignored, sizeof(ignored)) == 0) {
-    shard_stats_pass(dataset, (uint32_t)world.rank, (uint32_t)world.size, shard_epoch_number(epoch),
-                     shard_epoch_shuffles(epoch));
-  }
-  if (listing) {
-    shard_stats_listing(dataset, listing, shard_listing_count(listing));
+    const struct shard_stats_share share = {.how = listing ? SHARD_LOG_ONE : SHARD_LOG_HASHED,
+                                            .rank = (uint32_t)world.rank,
+                                            .size = (uint32_t)world.size,
+                                            .epoch = shard_epoch_number(epoch),
+                                            .shuffled = shard_epoch_shuffles(epoch),
+                                            .listing = listing};
+    shard_stats_share(dataset, &share);
   }
   return dataset;
 }
 
 void shard_bucket_opened(const char *url, const char *name) {
-  int known = shard_stats_find_bucket(url);
-  shard_stats_object(known >= 0 ? known : shard_stats_bucket(url), name, strlen(name));
+  shard_stats_object(url, name, strlen(name));
 }
 
 /* ---- a page ------------------------------------------------------------- */

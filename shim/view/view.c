@@ -38,7 +38,7 @@
 #include "view/datasets.h"
 #include "view/loading.h"
 #include "view/once.h"
-#include "view/place.h"
+#include "host/place.h"
 #include "view/serve.h"
 
 static atomic_int view_now = -1; /* enum shard_view, once decided */
@@ -47,7 +47,6 @@ enum shard_view shard_view_asked(void) { return shard_config()->view; }
 
 void shard_view_set(enum shard_view view) {
   atomic_store(&view_now, (int)view);
-  shard_stats_view(view);
 }
 
 static enum shard_view current_view(void) {
@@ -92,7 +91,7 @@ void shard_view_init(void) {
 
 /*
  * Whether this rank sees the dataset as it is: in a world of one all is its own. Then statistics
- * learn of the pass here.
+ * learn of it here.
  */
 static bool sees_all(const struct shard_view_dataset *d, int64_t epoch) {
   const struct shard_config *config = shard_config();
@@ -100,7 +99,11 @@ static bool sees_all(const struct shard_view_dataset *d, int64_t epoch) {
   if (own.size != 1 || shard_epoch_shuffles(epoch) || config->listing) {
     return false;
   }
-  shard_stats_pass(shard_stats_root(d->path), own.rank, own.size, 0, false);
+  const struct shard_stats_share share = {.how = SHARD_LOG_ALL,
+                                          .rank = own.rank,
+                                          .size = own.size,
+                                          .epoch = shard_epoch_number(epoch)};
+  shard_stats_share(shard_stats_find(d->path), &share);
   return true;
 }
 

@@ -164,7 +164,8 @@ def _begin(args, lists):
     _reads.clear()
     _told.clear()
     shuffle = os.environ.get("SHARD_SHUFFLE") == "epoch"
-    if not shuffle and not any(isinstance(files, FileList) for files in lists.values()):
+    lazy = any(isinstance(files, FileList) for files in lists.values())
+    if not shuffle and not lazy and not native().stats_on():
         return lists
     fault = None
     try:
@@ -192,7 +193,6 @@ def patch_config(module, _tree):
     @replaces(cls)
     def reconfigure(self, epoch_number, *rest, **more):
         # DLIO calls this before its first epoch, and after each.
-        native().stats_epoch(epoch_number)
         native().run_set_epoch(epoch_number)
         result = again(self, epoch_number, *rest, **more)
         workers.renew(self, epoch_number)

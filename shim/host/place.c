@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "view/place.h"
+#include "host/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "libshard.h"
-#include "view/once.h"
 
 #define MOST_TRIES 3 /* while names change */
 
@@ -42,7 +41,9 @@ static void warn_of_move(const struct shard_place_root *root, const struct shard
              "SHARD_DATASET='%.256s' leads to '%.256s' now, and led to '%.256s' before, which is "
              "not of the dataset any more: change no symbolic link in it while a job runs",
              root->path, now->path, first->path);
-    shard_once_complain(&said, text);
+    if (!atomic_exchange(&said, true)) {
+      shard_log(SHARD_LOG_ERROR, text);
+    }
   }
 }
 

@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/logs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/xxh64.h"
+#include "ctl/ctl.h"
+#include "libshard.h"
+#include "shard/shard.h"
+#include "stats/log.h"
+
+#define NAMES_MOST ((uint64_t)16 << 20)  /* of a listing that are in memory at once: 270 MB */
+#define NOTES_MOST ((uint64_t)4 << 20) /* that are sorted out at once: 128 MB */
+#define WINDOW 65536U                  /* notes that are read at once */
+
+static void *grown(void *list, size_t count, size_t size) {
+  bool full = (count & (count - 1)) == 0; /* doubled at each power of two */
+  void *more = full ? realloc(list, (count ? 2 * count : 1) * size) : list;
+  if (!more) {
+    exit(ctl_fail("out of memory"));
+  }
+  return more;
+}
+
+/* A new element at the end of a list of run's, zeroed. */
+#define ADD(list, count)                                                                           \
+  ((list) = grown((list), (count), sizeof(*(list))), memset(&(list)[(count)], 0, sizeof(*(list))), \
+   &(list)[(count)++])
+
+static char *copied(const char *text, size_t n) {
+  char *copy = strndup(text, n);
+  return copy ? copy : (exit(ctl_fail("out of memory")), copy);
+}
+
+static bool read_at(int fd, uint64_t at, void *buf, size_t size) {
+  size_t got = 0;
+  for (ssize_t n = 1; n > 0 && got < size; got += n > 0 ? (size_t)n : 0) {
+    n = pread(fd, (char *)buf + got, size - got, (off_t)(at + got));
+  }
+  return got == size;
+}
+
+static uint64_t place_of(uint64_t note) {
+  return SHARD_LOG_HEAD + note * sizeof(struct shard_log_note);
+}
+
+/* ---- heads and shares --------------------------------------------------- */
+
+static size_t find_root(struct ctl_run *run, const char *root, size_t n) {
+  for (size_t i = 0; i < run->root_count; i++) {
+    if (strlen(run->roots[i]) == n && memcmp(run->roots[i], root, n) == 0) {
+      return i;
+    }
+  }
+  *ADD(run->roots, run->root_count) = copied(root, n);
+  return run->root_count - 1;
+}
+
+static size_t find_facts(struct ctl_run *run, const struct ctl_facts *f) {
+  for (size_t k = run->facts_count; k-- > 0;) { /* a new one is like the one before */
+    const struct ctl_facts *g = &run->facts[k];
+    if (g->how == f->how && g->strategy == f->strategy && g->size == f->size &&
+        g->shuffled == f->shuffled && g->seed == f->seed && g->entries == f->entries &&
+        g->used == f->used && g->needed == f->needed && g->dataset == f->dataset && strcmp(g->digest, f->digest) == 0) {
+      return k;
+    }
+  }
+  struct ctl_facts *new = ADD(run->facts, run->facts_count);
+  *new = *f;
+  new->file = copied(f->file, strlen(f->file));
+  return run->facts_count - 1;
+}
+
+/* Read the share at a place, and the place of the one before it in *at. false: it is not whole. */
+static bool read_share(struct ctl_run *run, struct ctl_log *log, int fd, uint64_t *at) {
+  static struct shard_log_note notes[1 + SHARD_LOG_SHARE_MOST / 8];
+  static union {
+    struct shard_log_share share;
+    char bytes[SHARD_LOG_SHARE_MOST + 8];
+  } u;
+  uint64_t most = log->notes - (*at - 1);
+  most = most < sizeof(notes) / sizeof(*notes) ? most : sizeof(notes) / sizeof(*notes);
+  uint64_t n = read_at(fd, place_of(*at - 1), notes, most * sizeof(*notes)) ? notes[0].hash : 0;
+  uint64_t what = notes[0].what, text = what + (1 << 16);
+  size_t size = sizeof(u.share) + 1;
+  if ((what & 0xffff) != SHARD_LOG_MARK || (what >> 16 & 255) != SHARD_LOG_SHARE ||
+      (what >> 24 & 255) >= SHARD_LOG_DATASETS || n >= most || 8 * n < size) {
+    return false;
+  }
+  for (uint64_t i = 0; i < n; i++) {
+    if (notes[1 + i].what != text) {
+      return false;
+    }
+    memcpy(u.bytes + 8 * i, (const void *)&notes[1 + i].hash, 8);
+  }
+  u.bytes[8 * n] = 0;
+  size_t root = u.share.root_length;
+  if (root == 0 || root > 8 * n - size || u.share.size == 0 || u.share.how > SHARD_LOG_PROGRAM ||
+      u.share.strategy > SHARD_STRATEGY_HASH || u.share.rank >= u.share.size ||
+      u.share.previous >= *at) {
+    return false;
+  }
+  struct ctl_facts facts = {u.share.how, u.share.strategy, u.share.size, u.share.shuffled,
+                            u.share.seed, u.share.entries, u.share.used, u.share.needed, "",
+                            u.share.texts + root, find_root(run, u.share.texts, root)};
+  memcpy(facts.digest, u.share.digest, sizeof(u.share.digest));
+  log->dataset[what >> 24 & 255] = (int)facts.dataset;
+  if (facts.how != SHARD_LOG_UNLISTED) {
+    struct ctl_share *share = ADD(run->shares, run->share_count);
+    bool told = facts.how != SHARD_LOG_PROGRAM; /* else the rank is not told there */
+    *share = (struct ctl_share){log->rank, what >> 32, facts.dataset, find_facts(run, &facts)};
+    log->lost += told && ((int)u.share.rank != log->rank || (int)u.share.size != log->size);
+  }
+  *at = u.share.previous;
+  return true;
+}
+
+/* Read a file of the directory. NULL, or what is wrong with it. */
+static const char *read_log(struct ctl_run *run, int at, const char *name, const char *path) {
+  struct shard_log_head head;
+  struct stat st;
+  int fd = openat(at, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const char *fault = NULL;
+  if (fd < 0 || fstat(fd, &st) != 0) {
+    fault = strerror(errno);
+  } else if (!S_ISREG(st.st_mode) || !read_at(fd, 0, &head, sizeof(head)) ||
+             head.magic != SHARD_LOG_MAGIC) {
+    fault = "it is no log of SHARD_STATS; move what else there is out of the folder";
+    fault = S_ISREG(st.st_mode) && head.magic == 0 && st.st_size > 0
+                ? "it is all zeros: its file system keeps no stores through a mapping"
+                : fault;
+  } else if (head.rank < -1 || (head.rank >= 0) != (head.size > head.rank && head.size > 0)) {
+    fault = "it is damaged";
+  } else {
+    struct ctl_log *log = ADD(run->logs, run->log_count);
+    uint64_t most = ((uint64_t)st.st_size - SHARD_LOG_HEAD) / sizeof(struct shard_log_note);
+    *log = (struct ctl_log){.path = copied(path, PATH_MAX),
+                            .host = copied(head.host, sizeof(head.host)),
+                            .rank = head.rank,
+                            .size = head.size,
+                            .pid = head.pid,
+                            .begun = head.begun,
+                            .ended = head.ended,
+                            .start = head.start,
+                            .namespace = head.namespace,
+                            .job = head.job,
+                            .notes = head.notes < most ? head.notes : most,
+                            .lost = head.lost + (head.notes > most ? head.notes - most : 0)};
+    memset(log->dataset, -1, sizeof(log->dataset));
+    for (uint64_t share = head.shares; share > 0;) {
+      if (share > log->notes || !read_share(run, log, fd, &share)) {
+        log->lost++;
+        break;
+      }
+    }
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+  return fault;
+}
+
+int ctl_logs_read(struct ctl_run *run, const char *directory) {
+  DIR *dir = opendir(directory);
+  char path[PATH_MAX], line[PATH_MAX + 200];
+  if (!dir) {
+    return ctl_fail("cannot read folder '%s' of SHARD_STATS: %s", directory, strerror(errno));
+  }
+  errno = 0;
+  for (struct dirent *d; (d = readdir(dir)); errno = 0) {
+    if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) {
+      snprintf(path, sizeof(path), "%s/%s", directory, d->d_name);
+      const char *fault = read_log(run, dirfd(dir), d->d_name, path);
+      if (fault) {
+        snprintf(line, sizeof(line), "'%s': %s", path, fault);
+        *ADD(run->bad, run->bad_count) = copied(line, sizeof(line));
+      }
+    }
+  }
+  int rc = errno ? ctl_fail("cannot read folder '%s': %s", directory, strerror(errno)) : CTL_DONE;
+  closedir(dir);
+  return rc;
+}
+
+/* ---- a listing ---------------------------------------------------------- */
+
+/* The names of one listing, or a part of them, by the hash of root and name. */
+static struct table {
+  size_t facts; /* that it is of; SIZE_MAX: of none */
+  uint64_t part;
+  bool good;
+  uint64_t slots, *hashes; /* a hash of 0 is none */
+  uint32_t *positions;
+} table = {.facts = SIZE_MAX};
+
+static uint64_t parts; /* hashes are looked at in so many parts */
+
+static uint64_t part_of(uint64_t hash) {
+  return (uint64_t)((unsigned __int128)hash * parts >> 64);
+}
+
+static uint64_t slot_of(uint64_t hash) {
+  return (uint64_t)((unsigned __int128)(hash * SHARD_XXH_PRIME1) * table.slots >> 64);
+}
+
+static void insert(uint64_t hash, uint64_t position) {
+  uint64_t at = slot_of(hash);
+  while (table.hashes[at] != 0) {
+    at = at + 1 < table.slots ? at + 1 : 0;
+  }
+  table.hashes[at] = hash;
+  table.positions[at] = (uint32_t)position;
+}
+
+/* The position of the name with this hash; UINT64_MAX: the listing has none. */
+static uint64_t look_up(uint64_t hash, uint64_t at) {
+  for (; table.hashes[at] != 0; at = at + 1 < table.slots ? at + 1 : 0) {
+    if (table.hashes[at] == hash) {
+      return table.positions[at];
+    }
+  }
+  return UINT64_MAX;
+}
+
+/* Call `take` with the hash of each of the first `most` names below the root. false: the listing
+ * cannot be read, or is another one. */
+static bool each_name(const char *file, const char *digest, const char *root, uint64_t most,
+                      void (*take)(uint64_t hash, uint64_t position)) {
+  static struct shard_cursor cursor;
+  static char path[2 * PATH_MAX + SHARD_NAME_MAX];
+  struct shard_listing *listing;
+  struct shard_listing_info info;
+  const char *name;
+  size_t base = strlen(root);
+  ssize_t n = 0;
+  if (!*file || base >= PATH_MAX || shard_listing_open(file, &listing) != 0) {
+    return false;
+  }
+  memcpy(path, root, base);
+  shard_listing_info(listing, &info);
+  bool good = (!digest || strcmp(info.digest, digest) == 0) &&
+              shard_listing_seek(&cursor, listing, 0) == 0;
+  for (uint64_t i = 0; good && i < most && (n = shard_listing_next(&cursor, &name)) != 0; i++) {
+    good = n > 0;
+    if (good) {
+      memcpy(path + base, name, (size_t)n);
+      take(shard_xxh64(path, base + (size_t)n, 0), i);
+    }
+  }
+  shard_listing_close(listing);
+  return good;
+}
+
+static void take_part(uint64_t hash, uint64_t position) {
+  if (part_of(hash) == table.part && hash != 0) {
+    insert(hash, position);
+  }
+}
+
+/* Have the names of these facts' listing in the table. false: it cannot be had. */
+static bool have_table(struct ctl_run *run, size_t facts, uint64_t part) {
+  const struct ctl_facts *f = &run->facts[facts];
+  if (table.facts == facts && table.part == part) {
+    return table.good;
+  }
+  if (table.hashes) {
+    munmap(table.hashes, table.slots * sizeof(*table.hashes));
+    munmap(table.positions, table.slots * sizeof(*table.positions));
+  }
+  /* A part of so many names is hardly ever larger by an eighth. */
+  uint64_t slots = f->entries / parts * 3 / 2 + 4096;
+  table = (struct table){.facts = facts, .part = part, .slots = slots};
+  bool fits = f->entries <= UINT32_MAX && f->digest[0];
+  void *memory[2] = {MAP_FAILED, MAP_FAILED};
+  for (int i = 0; fits && i < 2; i++) {
+    size_t size = slots * (i ? sizeof(*table.positions) : sizeof(*table.hashes));
+    memory[i] = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fits = memory[i] != MAP_FAILED;
+    if (fits) {
+      madvise(memory[i], size, MADV_HUGEPAGE);
+    }
+  }
+  if (!fits) {
+    table.hashes = NULL;
+    return false;
+  }
+  table.hashes = memory[0];
+  table.positions = memory[1];
+  table.good =
+      each_name(f->file, f->digest, run->roots[f->dataset], f->entries, take_part);
+  return table.good;
+}
+
+static uint64_t total_count, total_sum;
+static void take_sum(uint64_t hash, uint64_t position) {
+  (void)position;
+  total_count++;
+  total_sum += hash;
+}
+
+bool ctl_logs_sum(const char *file, const char *digest, const char *root, uint64_t most,
+                  uint64_t *count, uint64_t *sum) {
+  total_count = total_sum = 0;
+  bool good = each_name(file, digest, root, most, take_sum);
+  *count = total_count;
+  *sum = total_sum;
+  return good;
+}
+
+/* ---- notes -------------------------------------------------------------- */
+
+/* A name in a cell, and how often. */
+static struct entry {
+  uint64_t hash;
+  uint32_t cell; /* twice the number from the group's first, and 1 of what was served */
+  uint32_t count;
+} *entries;
+static uint64_t room; /* a power of two */
+
+static struct entry *find_entry(uint64_t hash, uint32_t cell) {
+  uint64_t at = (hash + cell * SHARD_XXH_PRIME2) * SHARD_XXH_PRIME1 >> 20 & (room - 1);
+  while (entries[at].count > 0 && (entries[at].hash != hash || entries[at].cell != cell)) {
+    at = (at + 1) & (room - 1);
+  }
+  return &entries[at];
+}
+
+/* The cell of these, from `first` on; it is made if there is none. */
+static size_t find_cell(struct ctl_run *run, size_t first, int rank, size_t dataset,
+                        uint64_t epoch) {
+  for (size_t i = run->cell_count; i-- > first;) {
+    if (run->cells[i].dataset == dataset && run->cells[i].epoch == epoch) {
+      return i;
+    }
+  }
+  *ADD(run->cells, run->cell_count) = (struct ctl_cell){
+      .rank = rank, .epoch = epoch, .dataset = dataset, .facts = SIZE_MAX, .least = UINT64_MAX};
+  return run->cell_count - 1;
+}
+
+/* Logs that are counted together. */
+struct group {
+  size_t begin, end; /* of run->logs */
+  int rank;          /* -1: all ranks */
+  int dataset;       /* only; -1: all */
+  size_t cells;      /* the first of its cells */
+  bool merge;        /* epochs are one */
+};
+
+/* Sort out the notes of a log that are in a part. */
+static void read_notes(struct ctl_run *run, const struct group *g, struct ctl_log *log,
+                       uint64_t part) {
+  static struct shard_log_note window[WINDOW];
+  uint64_t last = 0, cell = 0;
+  int fd = open(log->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  for (uint64_t at = 0; at < log->notes; at += WINDOW) {
+    size_t n = log->notes - at < WINDOW ? log->notes - at : WINDOW;
+    if (fd < 0 || !read_at(fd, place_of(at), window, n * sizeof(*window))) {
+      run->lost += part == 0 ? log->notes - at : 0;
+      break;
+    }
+    for (size_t i = 0; i < n; i++) {
+      uint64_t hash = window[i].hash, what = window[i].what;
+      unsigned kind = what >> 16 & 255;
+      if (kind >= SHARD_LOG_SHARE && (what & 0xffff) == SHARD_LOG_MARK) {
+        continue;
+      }
+      unsigned slot = what >> 24 & 255;
+      int dataset = slot < SHARD_LOG_DATASETS ? log->dataset[slot] : -1;
+      if ((what & 0xffff) != SHARD_LOG_MARK || dataset < 0) { /* its process was killed */
+        run->lost += part == 0 && g->rank >= 0;
+        continue;
+      }
+      if (part_of(hash) != part || (g->dataset >= 0 && g->dataset != dataset)) {
+        continue;
+      }
+      if (what != last) {
+        last = what;
+        cell = find_cell(run, g->cells, g->rank, (size_t)dataset, g->merge ? 0 : what >> 32);
+      }
+      uint32_t key = (uint32_t)(cell - g->cells) * 2 + (kind == SHARD_LOG_SERVED);
+      struct entry *e = find_entry(hash, key);
+      e->hash = hash;
+      e->cell = key;
+      e->count++;
+    }
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+}
+
+static void count_own(struct ctl_cell *c, uint64_t count, bool own) {
+  if (!own) {
+    c->others++;
+    return;
+  }
+  c->read++;
+  c->least = count < c->least ? count : c->least;
+  c->most = count > c->most ? count : c->most;
+}
+
+/* Add up what read_notes() has sorted out, but for which names are the rank's own. */
+static void add_up(struct ctl_run *run, const struct group *g) {
+  for (uint64_t i = 0; i < room; i++) {
+    const struct entry *e = &entries[i];
+    struct ctl_cell *c = e->count ? &run->cells[g->cells + e->cell / 2] : NULL;
+    if (c && e->cell % 2) {
+      c->served++;
+      c->served_sum += e->hash;
+    } else if (c) {
+      c->opens += e->count;
+      c->distinct++;
+      c->sum += e->hash;
+      c->weight += (e->hash ^ e->hash >> 29) * SHARD_XXH_PRIME1 * e->count;
+      if (c->known && c->facts != SIZE_MAX && run->facts[c->facts].how == SHARD_LOG_HASHED) {
+        count_own(c, e->count, find_entry(e->hash, e->cell + 1)->count > 0);
+      }
+    }
+  }
+}
+
+/* Which names of the rank's cells are its own, of those that share this listing, which is in the
+ * table. Lookups go to memory that is far away, so several are on their way at a time. */
+static void find_own(struct ctl_run *run, const struct group *g, size_t facts) {
+  static struct shard_share *shares;
+  enum { AHEAD = 16 };
+  struct {
+    struct ctl_cell *cell;
+    uint64_t hash, at, count;
+  } ahead[AHEAD] = {{0}};
+  const struct ctl_facts *f = &run->facts[facts];
+  bool all = f->how != SHARD_LOG_ONE && f->how != SHARD_LOG_BY_EPOCH;
+  free(shares);
+  shares = calloc(run->cell_count - g->cells, sizeof(*shares));
+  for (size_t i = g->cells; shares && i < run->cell_count; i++) {
+    uint64_t key = f->shuffled && !all ? shard_shuffle_key(f->seed, run->cells[i].epoch) : 0;
+    shard_share_init(&shares[i - g->cells], (enum shard_strategy)f->strategy,
+                     all ? 0 : (uint32_t)g->rank, all ? 1 : f->size, f->entries, key);
+  }
+  for (uint64_t i = 0, k = 0; shares && i < room + AHEAD; i++) {
+    const struct entry *e = i < room ? &entries[i] : NULL;
+    struct ctl_cell *c = e && e->count ? &run->cells[g->cells + e->cell / 2] : NULL;
+    if (e && (!c || e->cell % 2 || c->facts != facts)) {
+      continue;
+    }
+    typeof(ahead[0]) *now = &ahead[k++ % AHEAD];
+    if (now->cell) {
+      uint64_t position = look_up(now->hash, now->at);
+      size_t which = (size_t)(now->cell - run->cells) - g->cells;
+      count_own(now->cell, now->count,
+                position < f->used && shard_share_owns(&shares[which], position));
+    }
+    now->cell = c;
+    if (c) {
+      now->at = slot_of(e->hash);
+      now->hash = e->hash;
+      now->count = e->count;
+      __builtin_prefetch(&table.hashes[now->at]);
+      __builtin_prefetch(&table.positions[now->at]);
+    }
+  }
+}
+
+static bool has_table(const struct ctl_facts *f) {
+  return f->how != SHARD_LOG_HASHED && f->digest[0];
+}
+
+/* The facts of a cell. A program that divides a dataset itself tells them once for all epochs. */
+static size_t give_facts(struct ctl_run *run, const struct group *g, size_t cell) {
+  struct ctl_cell *c = &run->cells[cell];
+  for (size_t k = g->cells; c->facts == SIZE_MAX && k < run->cell_count; k++) {
+    const struct ctl_cell *other = &run->cells[k];
+    if (other->dataset == c->dataset && other->facts != SIZE_MAX &&
+        run->facts[other->facts].how == SHARD_LOG_PROGRAM) {
+      c->facts = other->facts;
+      c->own = other->own;
+    }
+  }
+  return c->facts;
+}
+
+static void count_group(struct ctl_run *run, const struct group *g) {
+  uint64_t notes = 0;
+  for (size_t i = g->begin; i < g->end; i++) {
+    notes += run->logs[i].notes;
+  }
+  for (room = 1024; room < notes / parts * 2 + 1024;) {
+    room *= 2;
+  }
+  static uint64_t had;
+  if (room > had) {
+    free(entries);
+    entries = malloc(room * sizeof(*entries));
+    had = room;
+  }
+  if (!entries) {
+    exit(ctl_fail("out of memory"));
+  }
+  for (uint64_t part = 0; part < parts; part++) {
+    memset(entries, 0, room * sizeof(*entries));
+    for (size_t i = g->begin; i < g->end; i++) {
+      read_notes(run, g, &run->logs[i], part);
+    }
+    add_up(run, g);
+    for (size_t i = g->cells; g->rank >= 0 && i < run->cell_count; i++) {
+      size_t facts = give_facts(run, g, i);
+      bool first = facts != SIZE_MAX && has_table(&run->facts[facts]);
+      for (size_t k = g->cells; k < i && first; k++) {
+        first = run->cells[k].facts != facts;
+      }
+      if (first && have_table(run, facts, part)) {
+        find_own(run, g, facts);
+      }
+    }
+  }
+  for (size_t i = g->cells; g->rank >= 0 && i < run->cell_count; i++) {
+    struct ctl_cell *c = &run->cells[i];
+    size_t facts = c->facts;
+    c->known |= facts != SIZE_MAX && has_table(&run->facts[facts]) && c->read + c->others == c->distinct &&
+                have_table(run, facts, parts - 1);
+  }
+}
+
+/* Cells for all shares of a rank, before its notes are counted. */
+static void make_cells(struct ctl_run *run, const struct group *g, size_t *share) {
+  for (; *share < run->share_count && run->shares[*share].rank <= g->rank; ++*share) {
+    const struct ctl_share *s = &run->shares[*share];
+    if (s->rank < g->rank) {
+      continue; /* of a rank that has no log by now: it has become another one */
+    }
+    size_t i = find_cell(run, g->cells, g->rank, s->dataset, g->merge ? 0 : s->epoch);
+    struct ctl_cell *c = &run->cells[i];
+    struct ctl_facts *f = &run->facts[s->facts];
+    c->mixed |= c->facts != SIZE_MAX && c->facts != s->facts;
+    c->facts = s->facts;
+    bool all = f->how != SHARD_LOG_ONE && f->how != SHARD_LOG_BY_EPOCH;
+    if (f->how == SHARD_LOG_HASHED) {
+      c->known = true;
+    } else {
+      struct shard_share share_of;
+      uint64_t at, end, step;
+      shard_share_init(&share_of, (enum shard_strategy)f->strategy, all ? 0 : (uint32_t)s->rank,
+                       all ? 1 : f->size, f->used, 0);
+      shard_share_places(&share_of, &at, &end, &step);
+      c->own = at < end ? (end - at + step - 1) / step : 0;
+    }
+  }
+}
+
+static int by_rank(const void *pa, const void *pb) {
+  const struct ctl_log *a = pa, *b = pb;
+  int order = (a->rank > b->rank) - (a->rank < b->rank);
+  return order ? order : strcmp(a->path, b->path);
+}
+
+static int by_share(const void *pa, const void *pb) {
+  const struct ctl_share *a = pa, *b = pb;
+  return a->rank != b->rank         ? (a->rank > b->rank) - (a->rank < b->rank)
+         : a->dataset != b->dataset ? (a->dataset > b->dataset) - (a->dataset < b->dataset)
+                                    : (a->epoch > b->epoch) - (a->epoch < b->epoch);
+}
+
+static int by_cell(const void *pa, const void *pb) {
+  const struct ctl_cell *a = pa, *b = pb;
+  return a->rank != b->rank         ? (a->rank > b->rank) - (a->rank < b->rank)
+         : a->dataset != b->dataset ? (a->dataset > b->dataset) - (a->dataset < b->dataset)
+                                    : (a->epoch > b->epoch) - (a->epoch < b->epoch);
+}
+
+/* Take listing `whole` for what all see who see the real directory. */
+static void take_whole(struct ctl_run *run, const char *whole) {
+  struct shard_listing *listing;
+  struct shard_listing_info info;
+  for (size_t i = 0; whole && i < run->facts_count; i++) {
+    struct ctl_facts *f = &run->facts[i];
+    if ((f->how == SHARD_LOG_ALL || f->digest[0]) && shard_listing_open(whole, &listing) == 0) {
+      shard_listing_info(listing, &info);
+      if (f->how == SHARD_LOG_ALL || strcmp(info.digest, f->digest) == 0) {
+        f->entries = f->used = f->how == SHARD_LOG_ALL ? info.entries : f->used;
+        f->entries = info.entries;
+        memcpy(f->digest, info.digest, sizeof(f->digest));
+        f->file = copied(whole, PATH_MAX);
+      }
+      shard_listing_close(listing);
+    }
+  }
+}
+
+int ctl_logs_count(struct ctl_run *run, const char *whole, bool merge) {
+  uint64_t most = 1, names = 1;
+  size_t share = 0;
+  run->no_rank = true;
+  for (size_t i = 0; i < run->log_count; i++) {
+    run->no_rank &= run->logs[i].rank < 0;
+    run->lost += run->logs[i].lost;
+  }
+  for (size_t i = 0; run->no_rank && i < run->log_count; i++) {
+    run->logs[i].rank = 0;
+    run->logs[i].size = 1;
+  }
+  for (size_t i = 0; i < run->share_count; i++) {
+    run->shares[i].rank = run->no_rank ? 0 : run->shares[i].rank;
+  }
+  take_whole(run, whole);
+  qsort(run->logs, run->log_count, sizeof(*run->logs), by_rank);
+  qsort(run->shares, run->share_count, sizeof(*run->shares), by_share);
+  for (size_t i = 0; i < run->facts_count; i++) {
+    uint64_t n = has_table(&run->facts[i]) ? run->facts[i].entries : 0;
+    names = n > names ? n : names;
+  }
+  for (size_t i = 0, k; i < run->log_count; i = k) {
+    uint64_t notes = 0;
+    for (k = i; k < run->log_count && run->logs[k].rank == run->logs[i].rank; k++) {
+      notes += run->logs[k].notes;
+    }
+    most = notes > most ? notes : most;
+  }
+  parts = (names - 1) / NAMES_MOST + 1;
+  parts = (most - 1) / NOTES_MOST + 1 > parts ? (most - 1) / NOTES_MOST + 1 : parts;
+  run->cell_count = 0;
+  for (size_t i = 0, k; i < run->log_count; i = k) {
+    struct group g = {i, 0, run->logs[i].rank, -1, run->cell_count, merge};
+    for (k = i; k < run->log_count && run->logs[k].rank == g.rank; k++) {
+    }
+    g.end = k;
+    if (g.rank >= 0) {
+      make_cells(run, &g, &share);
+      count_group(run, &g);
+      qsort(run->cells + g.cells, run->cell_count - g.cells, sizeof(*run->cells), by_cell);
+    }
+  }
+  return CTL_DONE;
+}
+
+uint64_t ctl_logs_union(struct ctl_run *run, size_t dataset, uint64_t epoch) {
+  struct group g = {0, run->log_count, -1, (int)dataset, 0, false};
+  uint64_t notes = 1;
+  for (size_t i = 0; i < run->cell_count; i++) { /* behind the ranks' cells */
+    const struct ctl_cell *c = &run->cells[i];
+    if (c->rank < 0 && c->dataset == dataset && c->epoch == epoch) {
+      return c->distinct;
+    }
+  }
+  for (size_t i = 0; i < run->log_count; i++) {
+    notes += run->logs[i].notes;
+  }
+  parts = (notes - 1) / NOTES_MOST + 1;
+  g.cells = run->cell_count;
+  count_group(run, &g);
+  size_t i = find_cell(run, g.cells, -1, dataset, epoch);
+  return run->cells[i].distinct;
+}
