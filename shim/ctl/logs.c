@@ -19,7 +19,7 @@
 #include "stats/log.h"
 
 #define NAMES_MOST ((uint64_t)16 << 20)  /* of a listing that are in memory at once: 270 MB */
-#define NOTES_MOST ((uint64_t)4 << 20) /* that are sorted out at once: 128 MB */
+#define NOTES_MOST ((uint64_t)3 << 20)  /* that are sorted out at once: 150 MB */
 #define WINDOW 65536U                  /* notes that are read at once */
 
 static void *grown(void *list, size_t count, size_t size) {
@@ -318,20 +318,68 @@ bool ctl_logs_sum(const char *file, const char *digest, const char *root, uint64
 
 /* ---- notes -------------------------------------------------------------- */
 
-/* A name in a cell, and how often. */
-static struct entry {
+/* Names that a group has noted, by their hashes; and how often in a cell. */
+static struct name {
   uint64_t hash;
+  uint32_t counts; /* the latest of `counts`, and 1 */
+} *names;
+static struct count {
   uint32_t cell; /* twice the number from the group's first, and 1 of what was served */
-  uint32_t count;
-} *entries;
-static uint64_t room; /* a power of two */
+  uint32_t count, next;
+} *counts;
+static uint32_t *places; /* of names, by hash, and 1 */
+static uint64_t name_count, count_count, room; /* of places: a power of two */
 
-static struct entry *find_entry(uint64_t hash, uint32_t cell) {
-  uint64_t at = (hash + cell * SHARD_XXH_PRIME2) * SHARD_XXH_PRIME1 >> 20 & (room - 1);
-  while (entries[at].count > 0 && (entries[at].hash != hash || entries[at].cell != cell)) {
+/* Make room for so many notes, of which there are none as yet. */
+static void clear(uint64_t notes) {
+  static uint64_t had;
+  for (room = 1024; room < 2 * notes; room *= 2) {
+  }
+  if (room > had) {
+    free(names);
+    free(counts);
+    free(places);
+    names = malloc(room / 2 * sizeof(*names));
+    counts = malloc(room / 2 * sizeof(*counts));
+    places = malloc(room * sizeof(*places));
+    had = room;
+  }
+  if (!names || !counts || !places) {
+    exit(ctl_fail("out of memory"));
+  }
+  memset(places, 0, room * sizeof(*places));
+  name_count = count_count = 0;
+}
+
+/* Where the count of a cell is, or is to be put: a name's latest cell is the first. */
+static uint32_t *find_count(struct name *name, uint32_t cell) {
+  uint32_t *k = &name->counts;
+  while (*k > 0 && counts[*k - 1].cell > cell) {
+    k = &counts[*k - 1].next;
+  }
+  return k;
+}
+
+static bool has_count(struct name *name, uint32_t cell) {
+  uint32_t k = *find_count(name, cell);
+  return k > 0 && counts[k - 1].cell == cell;
+}
+
+static void add_note(uint64_t hash, uint32_t cell) {
+  uint64_t at = hash * SHARD_XXH_PRIME1 >> 20 & (room - 1);
+  while (places[at] > 0 && names[places[at] - 1].hash != hash) {
     at = (at + 1) & (room - 1);
   }
-  return &entries[at];
+  if (places[at] == 0) {
+    names[name_count++] = (struct name){hash, 0};
+    places[at] = (uint32_t)name_count;
+  }
+  uint32_t *k = find_count(&names[places[at] - 1], cell);
+  if (*k == 0 || counts[*k - 1].cell != cell) {
+    counts[count_count] = (struct count){cell, 0, *k};
+    *k = (uint32_t)++count_count;
+  }
+  counts[*k - 1].count++;
 }
 
 /* The cell of these, from `first` on; it is made if there is none. */
@@ -388,10 +436,11 @@ static void read_notes(struct ctl_run *run, const struct group *g, struct ctl_lo
         cell = find_cell(run, g->cells, g->rank, (size_t)dataset, g->merge ? 0 : what >> 32);
       }
       uint32_t key = (uint32_t)(cell - g->cells) * 2 + (kind == SHARD_LOG_SERVED);
-      struct entry *e = find_entry(hash, key);
-      e->hash = hash;
-      e->cell = key;
-      e->count++;
+      if (name_count < room / 2 && count_count < room / 2) {
+        add_note(hash, key);
+      } else { /* more than its share of this part, by chance or by design */
+        run->lost++;
+      }
     }
   }
   if (fd >= 0) {
@@ -411,19 +460,22 @@ static void count_own(struct ctl_cell *c, uint64_t count, bool own) {
 
 /* Add up what read_notes() has sorted out, but for which names are the rank's own. */
 static void add_up(struct ctl_run *run, const struct group *g) {
-  for (uint64_t i = 0; i < room; i++) {
-    const struct entry *e = &entries[i];
-    struct ctl_cell *c = e->count ? &run->cells[g->cells + e->cell / 2] : NULL;
-    if (c && e->cell % 2) {
-      c->served++;
-      c->served_sum += e->hash;
-    } else if (c) {
-      c->opens += e->count;
+  for (uint64_t i = 0; i < name_count; i++) {
+    uint64_t hash = names[i].hash, mixed = (hash ^ hash >> 29) * SHARD_XXH_PRIME1;
+    for (uint32_t k = names[i].counts; k > 0; k = counts[k - 1].next) {
+      const struct count *n = &counts[k - 1];
+      struct ctl_cell *c = &run->cells[g->cells + n->cell / 2];
+      if (n->cell % 2) {
+        c->served++;
+        c->served_sum += hash;
+        continue;
+      }
+      c->opens += n->count;
       c->distinct++;
-      c->sum += e->hash;
-      c->weight += (e->hash ^ e->hash >> 29) * SHARD_XXH_PRIME1 * e->count;
+      c->sum += hash;
+      c->weight += mixed * n->count;
       if (c->known && c->facts != SIZE_MAX && run->facts[c->facts].how == SHARD_LOG_HASHED) {
-        count_own(c, e->count, find_entry(e->hash, e->cell + 1)->count > 0);
+        count_own(c, n->count, has_count(&names[i], n->cell + 1));
       }
     }
   }
@@ -433,11 +485,6 @@ static void add_up(struct ctl_run *run, const struct group *g) {
  * table. Lookups go to memory that is far away, so several are on their way at a time. */
 static void find_own(struct ctl_run *run, const struct group *g, size_t facts) {
   static struct shard_share *shares;
-  enum { AHEAD = 16 };
-  struct {
-    struct ctl_cell *cell;
-    uint64_t hash, at, count;
-  } ahead[AHEAD] = {{0}};
   const struct ctl_facts *f = &run->facts[facts];
   bool all = f->how != SHARD_LOG_ONE && f->how != SHARD_LOG_BY_EPOCH;
   free(shares);
@@ -447,26 +494,20 @@ static void find_own(struct ctl_run *run, const struct group *g, size_t facts) {
     shard_share_init(&shares[i - g->cells], (enum shard_strategy)f->strategy,
                      all ? 0 : (uint32_t)g->rank, all ? 1 : f->size, f->entries, key);
   }
-  for (uint64_t i = 0, k = 0; shares && i < room + AHEAD; i++) {
-    const struct entry *e = i < room ? &entries[i] : NULL;
-    struct ctl_cell *c = e && e->count ? &run->cells[g->cells + e->cell / 2] : NULL;
-    if (e && (!c || e->cell % 2 || c->facts != facts)) {
-      continue;
+  for (uint64_t i = 0; shares && i < name_count; i++) {
+    if (i + 16 < name_count) {
+      uint64_t ahead = slot_of(names[i + 16].hash);
+      __builtin_prefetch(&table.hashes[ahead]);
+      __builtin_prefetch(&table.positions[ahead]);
     }
-    typeof(ahead[0]) *now = &ahead[k++ % AHEAD];
-    if (now->cell) {
-      uint64_t position = look_up(now->hash, now->at);
-      size_t which = (size_t)(now->cell - run->cells) - g->cells;
-      count_own(now->cell, now->count,
-                position < f->used && shard_share_owns(&shares[which], position));
-    }
-    now->cell = c;
-    if (c) {
-      now->at = slot_of(e->hash);
-      now->hash = e->hash;
-      now->count = e->count;
-      __builtin_prefetch(&table.hashes[now->at]);
-      __builtin_prefetch(&table.positions[now->at]);
+    uint64_t position = look_up(names[i].hash, slot_of(names[i].hash));
+    for (uint32_t k = names[i].counts; k > 0; k = counts[k - 1].next) {
+      size_t which = counts[k - 1].cell / 2;
+      struct ctl_cell *c = &run->cells[g->cells + which];
+      if (counts[k - 1].cell % 2 == 0 && c->facts == facts) {
+        count_own(c, counts[k - 1].count,
+                  position < f->used && shard_share_owns(&shares[which], position));
+      }
     }
   }
 }
@@ -475,18 +516,19 @@ static bool has_table(const struct ctl_facts *f) {
   return f->how != SHARD_LOG_HASHED && f->digest[0];
 }
 
-/* The facts of a cell. A program that divides a dataset itself tells them once for all epochs. */
-static size_t give_facts(struct ctl_run *run, const struct group *g, size_t cell) {
+/* The facts of a cell. Without a shuffle they hold for all epochs: a program that divides a dataset
+ * itself tells them once, and a worker that was started anew may read without listing. */
+static void give_facts(struct ctl_run *run, const struct group *g, size_t cell) {
   struct ctl_cell *c = &run->cells[cell];
   for (size_t k = g->cells; c->facts == SIZE_MAX && k < run->cell_count; k++) {
     const struct ctl_cell *other = &run->cells[k];
-    if (other->dataset == c->dataset && other->facts != SIZE_MAX &&
-        run->facts[other->facts].how == SHARD_LOG_PROGRAM) {
+    const struct ctl_facts *f = other->facts == SIZE_MAX ? NULL : &run->facts[other->facts];
+    if (f && other->dataset == c->dataset && !f->shuffled &&
+        (f->how == SHARD_LOG_PROGRAM || f->how == SHARD_LOG_ONE || f->how == SHARD_LOG_ALL)) {
       c->facts = other->facts;
       c->own = other->own;
     }
   }
-  return c->facts;
 }
 
 static void count_group(struct ctl_run *run, const struct group *g) {
@@ -494,26 +536,17 @@ static void count_group(struct ctl_run *run, const struct group *g) {
   for (size_t i = g->begin; i < g->end; i++) {
     notes += run->logs[i].notes;
   }
-  for (room = 1024; room < notes / parts * 2 + 1024;) {
-    room *= 2;
-  }
-  static uint64_t had;
-  if (room > had) {
-    free(entries);
-    entries = malloc(room * sizeof(*entries));
-    had = room;
-  }
-  if (!entries) {
-    exit(ctl_fail("out of memory"));
-  }
   for (uint64_t part = 0; part < parts; part++) {
-    memset(entries, 0, room * sizeof(*entries));
+    clear(notes / parts + notes / parts / 8 + 1024);
     for (size_t i = g->begin; i < g->end; i++) {
       read_notes(run, g, &run->logs[i], part);
     }
     add_up(run, g);
     for (size_t i = g->cells; g->rank >= 0 && i < run->cell_count; i++) {
-      size_t facts = give_facts(run, g, i);
+      give_facts(run, g, i);
+    }
+    for (size_t i = g->cells; g->rank >= 0 && i < run->cell_count; i++) {
+      size_t facts = run->cells[i].facts;
       bool first = facts != SIZE_MAX && has_table(&run->facts[facts]);
       for (size_t k = g->cells; k < i && first; k++) {
         first = run->cells[k].facts != facts;
@@ -597,7 +630,7 @@ static void take_whole(struct ctl_run *run, const char *whole) {
 }
 
 int ctl_logs_count(struct ctl_run *run, const char *whole, bool merge) {
-  uint64_t most = 1, names = 1;
+  uint64_t most = 1, longest = 1;
   size_t share = 0;
   run->no_rank = true;
   for (size_t i = 0; i < run->log_count; i++) {
@@ -616,7 +649,7 @@ int ctl_logs_count(struct ctl_run *run, const char *whole, bool merge) {
   qsort(run->shares, run->share_count, sizeof(*run->shares), by_share);
   for (size_t i = 0; i < run->facts_count; i++) {
     uint64_t n = has_table(&run->facts[i]) ? run->facts[i].entries : 0;
-    names = n > names ? n : names;
+    longest = n > longest ? n : longest;
   }
   for (size_t i = 0, k; i < run->log_count; i = k) {
     uint64_t notes = 0;
@@ -625,7 +658,7 @@ int ctl_logs_count(struct ctl_run *run, const char *whole, bool merge) {
     }
     most = notes > most ? notes : most;
   }
-  parts = (names - 1) / NAMES_MOST + 1;
+  parts = (longest - 1) / NAMES_MOST + 1;
   parts = (most - 1) / NOTES_MOST + 1 > parts ? (most - 1) / NOTES_MOST + 1 : parts;
   run->cell_count = 0;
   for (size_t i = 0, k; i < run->log_count; i = k) {
