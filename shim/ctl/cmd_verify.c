@@ -27,6 +27,7 @@
 #include "ctl/logs.h"
 #include "ctl/page.h"
 #include "libshard.h"
+#include "listing/listing.h"
 #include "stats/log.h"
 
 static const char *listing_file, *html_file, *other_directory;
@@ -244,9 +245,12 @@ static void put_difference(struct text *t, int rank, const struct ctl_facts *f, 
   } else if (f->used != g->used) {
     put(t, "rank %d uses %s names, rank %d %s", rank, N(f->used), other, N(g->used));
   } else {
-    put(t, "rank %d has strategy %s, seed %" PRIu64 ", rank %d strategy %s, seed %" PRIu64, rank,
-        shard_words_at(shard_words_strategies, f->strategy), f->seed, other,
-        shard_words_at(shard_words_strategies, g->strategy), g->seed);
+    for (int k = 0; k < 2; k++) {
+      const struct ctl_facts *one = k ? g : f;
+      put(t, "%srank %d has strategy %s, ", k ? ", " : "", k ? other : rank,
+          shard_words_at(shard_words_strategies, one->strategy));
+      put(t, one->shuffled ? "seed %" PRIu64 : "not shuffled", one->seed);
+    }
   }
 }
 
@@ -728,6 +732,14 @@ static int run_verify(char **operands) {
   if (other_directory && (listing_file || html_file || partial_ok)) {
     return ctl_usage("--same-as compares what was opened; it takes no --listing, --html or "
                      "--partial-ok");
+  }
+  if (listing_file) {
+    struct shard_listing *listing;
+    int fault = shard_listing_open(listing_file, &listing);
+    if (fault != 0) {
+      return ctl_fail("cannot use listing '%s': %s", listing_file, shard_listing_strerror(fault));
+    }
+    shard_listing_close(listing);
   }
   verdicts = ctl_json_array();
   int rc = CTL_DONE;

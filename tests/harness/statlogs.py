@@ -1,0 +1,112 @@
+"""The logs of SHARD_STATS (stats/log.h), read apart from shardctl, and what shardctl verify says of them.
+
+    python -m tests.harness.statlogs FOLDER [EXPRESSION]
+
+prints what is in the folder, or checks an expression of `j`, a Logs, and prints it if it is false.
+"""
+import collections
+import ctypes
+import functools
+import json
+import os
+import struct
+import subprocess
+import sys
+
+from tests.harness import paths
+
+HEAD = struct.Struct("<QqQQqqQQQQii72s32s32s160s")
+MAGIC = 0x32676f6c64726873
+OPENED, SERVED, SHARE, TEXT = 1, 2, 3, 4
+
+
+@functools.lru_cache(None)
+def _hash():
+    function = ctypes.CDLL(paths.LIBRARY).shard_stats_hash
+    function.restype, function.argtypes = ctypes.c_uint64, (ctypes.c_char_p, ctypes.c_size_t)
+    return function
+
+
+class Log:
+    """A process's log: its rank and size, lost, ended, and a Counter of (epoch, root, hash)."""
+
+    def __init__(self, path):
+        with open(path, "rb") as stream:
+            data = stream.read()
+        (magic, self.pid, self.start, _, _, ended, notes, _, self.lost, _, self.rank, self.size, host, *_) = HEAD.unpack_from(data)
+        assert magic == MAGIC, path
+        self.ended, self.host = ended != 0, host.rstrip(b"\0").decode()
+        self.opens, self.served, roots, i = collections.Counter(), set(), {}, 0
+        there = (len(data) - 4096) // 16
+        self.lost, notes = self.lost + max(0, notes - there), min(notes, there)
+        while i < notes:
+            value, what = struct.unpack_from("<QQ", data, 4096 + 16 * i)
+            kind, dataset, epoch = what >> 16 & 255, what >> 24 & 255, what >> 32
+            if kind == SHARE:
+                text = b"".join(data[4096 + 16 * k:4104 + 16 * k] for k in range(i + 1, i + 1 + value))
+                root = text[struct.calcsize("<6I5Q64s"):][:struct.unpack_from("<20xI", text)[0]]
+                roots[dataset] = os.fsdecode(root)
+                i += value
+            elif kind == OPENED:
+                self.opens[epoch, roots[dataset], value] += 1
+            elif kind == SERVED:
+                self.served.add((epoch, roots[dataset], value))
+            else:
+                self.lost += 1
+            i += 1
+
+
+class Logs:
+    """All logs of a folder."""
+
+    def __init__(self, folder):
+        self.logs = [Log(os.path.join(folder, name)) for name in sorted(os.listdir(folder))]
+        self.lost = sum(log.lost for log in self.logs)
+        self.ranks = sorted({log.rank for log in self.logs})
+        self.total = sum((log.opens for log in self.logs), collections.Counter())
+        self.opened = sum(self.total.values())
+        self.distinct = len({value for _, _, value in self.total})
+        self.epochs = sorted({epoch for epoch, _, _ in self.total})
+        self.roots = sorted({root for _, root, _ in self.total})
+
+    def of(self, rank):
+        """Opens of a rank, by (epoch, root, hash)."""
+        return sum((log.opens for log in self.logs if log.rank == rank), collections.Counter())
+
+    def opens(self, names, rank=None):
+        """A Counter of those of these paths that were opened; what else was is under ''."""
+        known, opens = {_hash()(os.fsencode(name), len(os.fsencode(name))): name for name in names}, collections.Counter()
+        for (_, _, value), count in (self.total if rank is None else self.of(rank)).items():
+            opens[known.get(value, "")] += count
+        return opens
+
+
+def verify(folders, *more):
+    """(exit status, all that shardctl verify says)."""
+    done = subprocess.run([paths.SHARDCTL, "verify", *([folders] if isinstance(folders, str) else folders), *more],
+                          capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+CELL = collections.namedtuple("Cell", "rank epoch own read others distinct opened least most")
+
+
+def facts(folders, *more):
+    """The object of verify --json; the cells of its datasets are Cells."""
+    said = json.loads(verify(folders, "--json", *more)[1])
+    for dataset in said["datasets"]:
+        dataset["cells"] = [CELL(*cell) for cell in dataset["cells"]]
+    return said
+
+
+def main():
+    """See above."""
+    j = Logs(sys.argv[1])
+    text = {"logs": [(log.pid, log.rank, log.size, log.lost, log.ended, sum(log.opens.values())) for log in j.logs],
+            "opened": j.opened, "distinct": j.distinct, "epochs": j.epochs, "roots": j.roots}
+    if len(sys.argv) < 3 or not eval(sys.argv[2], {"j": j}):  # pylint: disable=eval-used
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
