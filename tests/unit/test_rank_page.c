@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the processes of a rank share: the epoch, and how many files were opened.
- * Links: stats/rank_page stats/notes
+ * Links: stats/rank_page
  */
 #include <fcntl.h>
 #include <stdbool.h>
