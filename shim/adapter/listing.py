@@ -87,7 +87,7 @@ class Listing:
         """The options it was made with, as text."""
         return os.fsdecode(self._native.info(self._handle).options)
 
-    def count_reads(self, root, used, epoch):
-        """For SHARD_STATS: the first `used` names, which lie below `root`, are read from `epoch`
-        on."""
-        self._native.stats_dataset(root, self._handle, used, epoch)
+    def count_reads(self, root, used, needed):
+        """For SHARD_STATS: the first `used` names, which lie below `root`, are read; the steps account
+        for `needed` of them."""
+        self._native.stats_dataset(root, self._handle, used, needed)

@@ -162,11 +162,11 @@ class Native:
         self._c.shard_range(n, rank, size, ctypes.byref(begin), ctypes.byref(end))
         return begin.value, end.value
 
-    def stats_dataset(self, root, handle, used, epoch):
-        self._c.shard_stats_dataset(os.fsencode(root), handle, used, epoch)
+    def stats_dataset(self, root, handle, used, needed):
+        self._c.shard_stats_dataset(os.fsencode(root), handle, used, needed)
 
-    def stats_names(self, root, digest, entries, used, epoch):
-        self._c.shard_stats_names(os.fsencode(root), digest.encode(), entries, used, epoch)
+    def stats_names(self, root, digest, entries, used, needed):
+        self._c.shard_stats_names(os.fsencode(root), digest.encode(), entries, used, needed)
 
     def run_begin(self):
         """What the rank's processes share is there from now on; what LIBSHARD_RUN is to be."""

@@ -114,9 +114,9 @@ class Numbered:
         text = repr((self._pattern, self._moduli, self.count)).encode("utf-8", "surrogateescape")
         return hashlib.sha256(text).hexdigest()
 
-    def count_reads(self, root, used, epoch):
+    def count_reads(self, root, used, needed):
         """As a listing's."""
-        native().stats_names(root, self.digest, self.count, used, epoch)
+        native().stats_names(root, self.digest, self.count, used, needed)
 
     def __reduce__(self):
         return Numbered, (self._pattern, self._moduli, self.count)

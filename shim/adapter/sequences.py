@@ -53,6 +53,17 @@ class Quick(ListLike):
         vars(self).pop("_recipe", None)
 
 
+_counted = []  # (FileList, how many of its names are read), until tell_reads()
+
+
+def tell_reads(accounted):
+    """Tell SHARD_STATS what count_reads() was told. accounted(listing, used): how many of the files
+    DLIO's steps account for."""
+    for files, used in _counted:
+        files._tell_reads(used, accounted(files.listing, used))  # pylint: disable=protected-access
+    _counted.clear()
+
+
 class FileList(Quick):
     """Paths of a listing as a list: elements start, start + step, ... of `length`, permuted or not.
 
@@ -140,7 +151,12 @@ class FileList(Quick):
         return FileList(self.listing, self.prefix, 0, 1, len(positions), Kept.of(positions))
 
     def count_reads(self, used):
-        """For SHARD_STATS: the first `used` names of the listing are read from the first epoch on."""
+        """For SHARD_STATS: the first `used` names of the listing are read from the first epoch on; it is
+        told by tell_reads()."""
+        if native().stats_on():
+            _counted.append((self, used))
+
+    def _tell_reads(self, used, needed):
         root = self.prefix
         for scheme in "direct://", "file://":  # URIs of a local folder
             root = root[len(scheme):] if root.startswith(scheme) else root
@@ -149,7 +165,7 @@ class FileList(Quick):
                 root = bucket
                 objects.watch(root)
                 break
-        self.listing.count_reads(root, used, 1)
+        self.listing.count_reads(root, used, needed)
 
     # -- reading
 

@@ -709,7 +709,7 @@ static struct json_object *make_json(const struct ctl_run *run) {
     ranks += run->logs[i].rank >= 0 && (i == 0 || run->logs[i].rank != run->logs[i - 1].rank);
   }
   for (size_t i = 0; i < run->root_count; i++) {
-    ctl_json_add(datasets, NULL, make_dataset(run, i));
+    ctl_json_add(datasets, NULL, make_dataset(run, run->order[i]));
   }
   ctl_json_add_text(o, "libshard", shard_version());
   ctl_json_add_bool(o, "proven", all_proven);
@@ -758,13 +758,11 @@ static int run_verify(char **operands) {
     check_complete(&runs[1], other_directory);
     check_same();
   }
-  size_t datasets = 0;
   for (size_t i = 0; i < run->root_count && !other_directory; i++) {
-    check_shares(run, i);
-    check_read(run, i);
-    datasets++;
+    check_shares(run, run->order[i]);
+    check_read(run, run->order[i]);
   }
-  if (datasets == 0 && !other_directory) {
+  if (run->root_count == 0 && !other_directory) {
     struct text t = {.used = 0};
     put(&t, "no process has listed a dataset, or opened a file of one");
     say("read", NULL, "", false, &t);

@@ -62,7 +62,13 @@ static size_t find_root(struct ctl_run *run, const char *root, size_t n) {
     }
   }
   *ADD(run->roots, run->root_count) = copied(root, n);
-  return run->root_count - 1;
+  size_t ordered = run->root_count - 1, at = ordered;
+  ADD(run->order, ordered);
+  for (; at > 0 && strcmp(run->roots[run->order[at - 1]], run->roots[ordered - 1]) > 0; at--) {
+    run->order[at] = run->order[at - 1];
+  }
+  run->order[at] = ordered - 1;
+  return ordered - 1;
 }
 
 static size_t find_facts(struct ctl_run *run, const struct ctl_facts *f) {

@@ -52,7 +52,7 @@ struct ctl_run {
   struct ctl_log *logs; /* by rank */
   size_t log_count;
   char **roots; /* of datasets, with a slash at the end */
-  size_t root_count;
+  size_t root_count, *order; /* of their names: processes tell of datasets in any */
   struct ctl_facts *facts;
   size_t facts_count;
   struct ctl_share *shares; /* by rank, dataset, epoch */

@@ -126,10 +126,9 @@ void shard_stats_share(int i, const struct shard_stats_share *s) {
 }
 
 /* A program that divides the dataset itself reads `used` of its names. */
-static int tell_program(const char *root, const struct shard_options *options, const char *digest,
-                        const char *file, uint64_t entries, uint64_t used, uint64_t epoch) {
-  struct shard_log_share share = {
-      .how = SHARD_LOG_PROGRAM, .size = 1, .entries = entries, .used = used, .needed = used};
+static int tell_program(const char *root, const struct shard_options *options,
+                        const struct shard_log_share *share, const char *digest,
+                        const char *file) {
   char path[PATH_MAX];
   int saved = errno, i = -1;
   if (shard_stats_on() && !strstr(root, "://")) { /* it may be a relative path */
@@ -141,28 +140,31 @@ static int tell_program(const char *root, const struct shard_options *options, c
     i = shard_opens_add(root, true, options);
   }
   if (i >= 0) {
-    tell_share(i, epoch, &share, digest, file);
+    tell_share(i, 1, share, digest, file);
   }
   errno = saved;
   return i < 0 ? -ENOENT : 0;
 }
 
+#define PROGRAM(all, first, most)                                                                  \
+  { .how = SHARD_LOG_PROGRAM, .size = 1, .entries = (all), .used = (first), .needed = (most) }
+
 int shard_stats_dataset(const char *root, const struct shard_listing *listing, uint64_t used,
-                        uint64_t epoch) {
+                        uint64_t needed) {
   struct shard_listing_info info;
   struct shard_options options;
   char ignored[300];
   shard_listing_info(listing, &info);
-  if (shard_options_parse(&options, info.options, ignored, sizeof(ignored)) != 0) {
-    return -ENOENT;
-  }
-  return tell_program(root, &options, info.digest, info.file, info.entries, used, epoch);
+  const struct shard_log_share share = PROGRAM(info.entries, used, needed);
+  int rc = shard_options_parse(&options, info.options, ignored, sizeof(ignored));
+  return rc ? -ENOENT : tell_program(root, &options, &share, info.digest, info.file);
 }
 
 int shard_stats_names(const char *root, const char digest[65], uint64_t entries, uint64_t used,
-                      uint64_t epoch) {
+                      uint64_t needed) {
   static const struct shard_options all = {.hidden = true};
-  return tell_program(root, &all, digest, NULL, entries, used, epoch);
+  const struct shard_log_share share = PROGRAM(entries, used, needed);
+  return tell_program(root, &all, &share, digest, NULL);
 }
 
 /* ---- names -------------------------------------------------------------- */

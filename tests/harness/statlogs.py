@@ -35,7 +35,7 @@ class Log:
             data = stream.read()
         (magic, self.pid, self.start, _, _, ended, notes, _, self.lost, _, self.rank, self.size, host, *_) = HEAD.unpack_from(data)
         assert magic == MAGIC, path
-        self.ended, self.host = ended != 0, host.rstrip(b"\0").decode()
+        self.name, self.ended, self.host = os.path.basename(path), ended != 0, host.rstrip(b"\0").decode()
         self.opens, self.served, roots, i = collections.Counter(), set(), {}, 0
         there = (len(data) - 4096) // 16
         self.lost, notes = self.lost + max(0, notes - there), min(notes, there)

@@ -54,8 +54,8 @@ static void read_log(const char *path, struct seen *seen) {
 
 static struct seen look(const char *folder) {
   struct seen seen = {0};
-  DIR *dir = opendir(folder);
-  for (struct dirent *d; dir && (d = readdir(dir));) {
+  DIR *logs = opendir(folder);
+  for (struct dirent *d; logs && (d = readdir(logs));) {
     char path[1024];
     snprintf(path, sizeof(path), "%s/%s", folder, d->d_name);
     if (*d->d_name != '.') {
@@ -63,8 +63,8 @@ static struct seen look(const char *folder) {
       unlink(path);
     }
   }
-  if (dir) {
-    closedir(dir);
+  if (logs) {
+    closedir(logs);
   }
   return seen;
 }

@@ -12,7 +12,7 @@ from functools import partial
 
 from ..native import INFO, WARN, native, say_once
 from ..patching import replaces
-from ..sequences import FileList
+from ..sequences import FileList, tell_reads
 from . import agree, workers
 
 KINDS = {"train": 0, "eval": 1}
@@ -178,6 +178,17 @@ def _begin(args, lists):
     return _reshuffled(args, lists, fault) if shuffle else lists
 
 
+def _accounted(args, lists, listing, used):
+    """How many files of a list an epoch's steps account for: loaders may leave out a last, partial batch,
+    and a run may end after so many steps."""
+    evaluation = getattr(lists["eval"], "listing", None) is listing
+    batch, each = (args.batch_size_eval if evaluation else args.batch_size), args.num_samples_per_file
+    steps = used * each // args.comm_size // batch
+    if not evaluation and getattr(args, "total_training_steps", -1) > 0:
+        steps = min(steps, args.total_training_steps)
+    return min(used, steps * batch * args.comm_size // each)
+
+
 def patch_config(module, _tree):
     """Patch dlio_benchmark.utils.config."""
     cls = module.ConfigArguments
@@ -188,6 +199,8 @@ def patch_config(module, _tree):
         if file_list_train is not None and file_list_eval is not None:
             lists = _begin(self, {"train": file_list_train, "eval": file_list_eval})
             file_list_train, file_list_eval = lists["train"], lists["eval"]
+            derive(self, file_list_train, file_list_eval, *rest, **more)
+            return tell_reads(lambda listing, used: _accounted(self, lists, listing, used))
         return derive(self, file_list_train, file_list_eval, *rest, **more)
 
     @replaces(cls)

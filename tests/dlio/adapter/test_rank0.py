@@ -287,15 +287,17 @@ class TestSkipped(Case):
         """For SHARD_STATS, on each rank: where the names lie, and how many of them are read."""
         def counted(comm, root):
             told = []
-            with replaced(native.Native, "stats_names", lambda _self, *what: told.append(what)):
+            with replaced(native.Native, "stats_names", lambda _self, *what: told.append(what)), \
+                    replaced(native.Native, "stats_on", lambda _self: True):
                 one_rank(comm, True, root, 0, {"num_files_train": 41, "num_files_eval": 9}, None, (),
                          {"skip_listing": True})
+                sequences.tell_reads(lambda _listing, used: used - 1)
             return told
 
         first, second = ranks.run(2, counted, "/nowhere")
         self.assertEqual(first, second)
-        self.assertEqual([(root, entries, used, epoch) for root, _, entries, used, epoch in first],
-                         [("/nowhere/train/", 41, 40, 1), ("/nowhere/valid/", 9, 8, 1)])
+        self.assertEqual([(root, entries, used, needed) for root, _, entries, used, needed in first],
+                         [("/nowhere/train/", 41, 40, 39), ("/nowhere/valid/", 9, 8, 7)])
         self.assertEqual([len(digest) for _, digest, *_ in first], [64, 64])
 
     def test_unclear(self):
