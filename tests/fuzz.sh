@@ -16,7 +16,7 @@ targets=${FUZZ_BUILD:-$build} # another build, which a sanitizer or the fuzzer w
 # seeds FOLDER: real files of each kind, for which inputs/ needs no copies
 seeds() {
 	local ctl=$build/shardctl data=$1/data n
-	mkdir -p "$data/a/b" "$1/listing" "$1/manifest" "$1/verify" "$1/log"
+	mkdir -p "$data/a/b" "$1/listing" "$1/manifest" "$1/log"
 	for n in $(seq -w 0 4 1200); do : >"$data/a/img_$n.jpeg"; done
 	for n in x yy zzz .hidden "a b" $'\xc3\xa9'; do : >"$data/a/b/$n"; done
 	for n in "" "--order basename" "--no-attributes" "--options depth=1"; do
@@ -28,15 +28,11 @@ seeds() {
 	{ printf '\1' && cat "$1/names"; } >"$1/manifest/sorted"
 	{ printf '\4' && gzip -c "$1/names"; } >"$1/manifest/gzip"
 	{ printf '\10' && zstd -qc "$1/names"; } >"$1/manifest/zstd"
-	for n in 0 1; do
-		SHARD_RANK=$n SHARD_SIZE=2 SHARD_DATASET=$data SHARD_STATS=$1/rank%r.json SHARD_CACHE_DIR=$1/cache \
-			LD_PRELOAD=$build/libshard.so bash -c 'cat "$1"/a/*.jpeg' - "$data" || return 1
+	for n in range hash; do
+		SHARD_RANK=0 SHARD_SIZE=2 SHARD_STRATEGY=$n SHARD_DATASET=$data SHARD_STATS=$1/stats SHARD_CACHE_DIR=$1/cache \
+			LD_PRELOAD=$build/libshard.so bash -c 'for f in "$1"/*.jpeg; do : <"$f"; done' - "$data" || return 1
+		cat "$1"/stats/*.log >"$1/log/$n" && rm "$1"/stats/*.log || return 1
 	done
-	# A process that is killed leaves its log.
-	(SHARD_RANK=0 SHARD_SIZE=1 SHARD_DATASET=$data SHARD_STATS=$1/killed.json SHARD_CACHE_DIR=$1/cache \
-		LD_PRELOAD=$build/libshard.so bash -c 'cat "$1"/a/*.jpeg; kill -KILL $$' - "$data" || true) 2>/dev/null
-	head -c 600000 "$1/killed.json.log" >"$1/log/killed" || return 1
-	{ cat "$1/rank0.json" && printf '\0' && cat "$1/rank1.json"; } >"$1/verify/two"
 }
 
 # folders TARGET: the inputs and seeds of a target
@@ -76,7 +72,7 @@ for target; do
 	more=() leaks=1
 	case $target in
 	# A command leaves its memory to the end of its process, so the fuzzer starts a new one now and then.
-	log | verify) more=(-fork=1 -ignore_ooms=1) leaks=0 ;;
+	log) more=(-fork=1 -ignore_ooms=1) leaks=0 ;;
 	esac
 	if [ "$what" = replay ]; then
 		mapfile -t files < <(find "${from[@]}" -type f)

@@ -741,6 +741,8 @@ static int run_verify(char **operands) {
     }
     shard_listing_close(listing);
   }
+  memset(runs, 0, sizeof(runs));
+  all_proven = true;
   verdicts = ctl_json_array();
   int rc = CTL_DONE;
   for (char **p = operands; *p && rc == CTL_DONE; p++) {

@@ -20,6 +20,7 @@
 
 #define NAMES_MOST ((uint64_t)16 << 20)  /* of a listing that are in memory at once: 270 MB */
 #define NOTES_MOST ((uint64_t)3 << 20)  /* that are sorted out at once: 150 MB */
+#define CELLS_MOST 65536U              /* epochs and datasets of a rank */
 #define WINDOW 65536U                  /* notes that are read at once */
 
 static void *grown(void *list, size_t count, size_t size) {
@@ -115,9 +116,16 @@ static bool read_share(struct ctl_run *run, struct ctl_log *log, int fd, uint64_
       u.share.previous >= *at) {
     return false;
   }
-  struct ctl_facts facts = {u.share.how, u.share.strategy, u.share.size, u.share.shuffled,
-                            u.share.seed, u.share.entries, u.share.used, u.share.needed, "",
-                            u.share.texts + root, find_root(run, u.share.texts, root)};
+  struct ctl_facts facts = {.how = u.share.how,
+                            .strategy = u.share.strategy,
+                            .size = u.share.size,
+                            .shuffled = u.share.shuffled,
+                            .seed = u.share.seed,
+                            .entries = u.share.entries,
+                            .used = u.share.used,
+                            .needed = u.share.needed,
+                            .file = u.share.texts + root,
+                            .dataset = find_root(run, u.share.texts, root)};
   memcpy(facts.digest, u.share.digest, sizeof(u.share.digest));
   log->dataset[what >> 24 & 255] = (int)facts.dataset;
   if (facts.how != SHARD_LOG_UNLISTED) {
@@ -285,7 +293,7 @@ static bool have_table(struct ctl_run *run, size_t facts, uint64_t part) {
   /* A part of so many names is hardly ever larger by an eighth. */
   uint64_t slots = f->entries / parts * 3 / 2 + 4096;
   table = (struct table){.facts = facts, .part = part, .slots = slots};
-  bool fits = f->entries <= UINT32_MAX && f->digest[0];
+  bool fits = f->entries <= UINT32_MAX;
   void *memory[2] = {MAP_FAILED, MAP_FAILED};
   for (int i = 0; fits && i < 2; i++) {
     size_t size = slots * (i ? sizeof(*table.positions) : sizeof(*table.hashes));
@@ -437,6 +445,10 @@ static void read_notes(struct ctl_run *run, const struct group *g, struct ctl_lo
       if (part_of(hash) != part || (g->dataset >= 0 && g->dataset != dataset)) {
         continue;
       }
+      if (what != last && run->cell_count - g->cells >= CELLS_MOST) {
+        run->lost += part == 0;
+        continue;
+      }
       if (what != last) {
         last = what;
         cell = find_cell(run, g->cells, g->rank, (size_t)dataset, g->merge ? 0 : what >> 32);
@@ -519,7 +531,7 @@ static void find_own(struct ctl_run *run, const struct group *g, size_t facts) {
 }
 
 static bool has_table(const struct ctl_facts *f) {
-  return f->how != SHARD_LOG_HASHED && f->digest[0];
+  return f->how != SHARD_LOG_HASHED && f->is_there;
 }
 
 /* The facts of a cell. Without a shuffle they hold for all epochs: a program that divides a dataset
@@ -616,21 +628,29 @@ static int by_cell(const void *pa, const void *pb) {
                                     : (a->epoch > b->epoch) - (a->epoch < b->epoch);
 }
 
-/* Take listing `whole` for what all see who see the real directory. */
-static void take_whole(struct ctl_run *run, const char *whole) {
+/* Whether a listing is that of these facts, or stands for it. */
+static bool is_listing(struct ctl_facts *f, const char *file) {
   struct shard_listing *listing;
   struct shard_listing_info info;
-  for (size_t i = 0; whole && i < run->facts_count; i++) {
+  if (!*file || shard_listing_open(file, &listing) != 0) {
+    return false;
+  }
+  shard_listing_info(listing, &info);
+  shard_listing_close(listing);
+  if (f->how == SHARD_LOG_ALL) { /* it sees the real directory: so many names, if they are all */
+    memcpy(f->digest, info.digest, sizeof(f->digest));
+    f->entries = f->used = info.entries;
+  }
+  return strcmp(info.digest, f->digest) == 0 && info.entries == f->entries;
+}
+
+static void find_listings(struct ctl_run *run, const char *whole) {
+  for (size_t i = 0; i < run->facts_count; i++) {
     struct ctl_facts *f = &run->facts[i];
-    if ((f->how == SHARD_LOG_ALL || f->digest[0]) && shard_listing_open(whole, &listing) == 0) {
-      shard_listing_info(listing, &info);
-      if (f->how == SHARD_LOG_ALL || strcmp(info.digest, f->digest) == 0) {
-        f->entries = f->used = f->how == SHARD_LOG_ALL ? info.entries : f->used;
-        f->entries = info.entries;
-        memcpy(f->digest, info.digest, sizeof(f->digest));
-        f->file = copied(whole, PATH_MAX);
-      }
-      shard_listing_close(listing);
+    f->is_there = is_listing(f, f->file);
+    if (!f->is_there && whole && is_listing(f, whole)) {
+      f->file = copied(whole, PATH_MAX);
+      f->is_there = true;
     }
   }
 }
@@ -638,6 +658,7 @@ static void take_whole(struct ctl_run *run, const char *whole) {
 int ctl_logs_count(struct ctl_run *run, const char *whole, bool merge) {
   uint64_t most = 1, longest = 1;
   size_t share = 0;
+  run->lost = 0;
   run->no_rank = true;
   for (size_t i = 0; i < run->log_count; i++) {
     run->no_rank &= run->logs[i].rank < 0;
@@ -650,7 +671,8 @@ int ctl_logs_count(struct ctl_run *run, const char *whole, bool merge) {
   for (size_t i = 0; i < run->share_count; i++) {
     run->shares[i].rank = run->no_rank ? 0 : run->shares[i].rank;
   }
-  take_whole(run, whole);
+  find_listings(run, whole);
+  table.facts = SIZE_MAX;
   qsort(run->logs, run->log_count, sizeof(*run->logs), by_rank);
   qsort(run->shares, run->share_count, sizeof(*run->shares), by_share);
   for (size_t i = 0; i < run->facts_count; i++) {

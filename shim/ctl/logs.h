@@ -24,7 +24,8 @@ struct ctl_facts {
   uint32_t how, strategy, size, shuffled; /* as struct shard_log_share */
   uint64_t seed, entries, used, needed;
   char digest[65];
-  char *file; /* the listing's */
+  char *file;   /* the listing's */
+  bool is_there; /* it is the listing with this digest */
   size_t dataset;
 };
 

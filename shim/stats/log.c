@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/kernel.h"
+#include "base/trust.h"
 #include "libshard.h"
 
 #define IN_SEGMENT (SHARD_LOG_SEGMENT / sizeof(struct shard_log_note))
@@ -86,12 +87,15 @@ static int make_path(const char *name, char path[PATH_MAX]) {
 /* Open this process's log once more. -1: its name leads elsewhere. */
 static int reopen(void) {
   struct shard_log_head found;
+  struct stat st;
   char path[PATH_MAX];
   size_t size = offsetof(struct shard_log_head, ended);
   int fd = make_path(head()->name, path) == 0
                ? shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
                : -1;
-  if (fd >= 0 && (syscall(SYS_pread64, fd, &found, size, 0) != (long)size ||
+  if (fd >= 0 && (shard_kernel_fstat(fd, &st) != 0 ||
+                  shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD ||
+                  syscall(SYS_pread64, fd, &found, size, 0) != (long)size ||
                   memcmp(&found, head(), size) != 0)) {
     shard_kernel_close(fd);
     fd = -1;

@@ -75,9 +75,8 @@ for v in SHARD_VIEW=SHARD SHARD_STRATEGY=STRIDE SHARD_STRATEGY=stride SHARD_LOG=
 done
 
 # ---- shardctl
-mkdir stats
 for r in 0 1; do
-  SHARD_JOB=j SHARD_RANK=$r SHARD_SIZE=2 SHARD_DATASET=$D SHARD_STATS=$WORK/stats/%r.json LD_PRELOAD=$LIB \
+  SHARD_JOB=j SHARD_RANK=$r SHARD_SIZE=2 SHARD_DATASET=$D SHARD_STATS=$WORK/stats LD_PRELOAD=$LIB \
     LC_ALL=$([ $r = 0 ] && echo tr_TR.UTF-8 || echo de_DE.UTF-8) "$PROBE" open "$D" 2>err
 done
 sort share.range.* >names.txt; gzip -kf names.txt
@@ -91,7 +90,7 @@ all_commands() {
   tell index "$D" -o new.listing; tell index "$D" -o new.listing --json; tell index names.txt.gz -o new.listing --order basename --json
   tell ls d.listing; tell ls d.listing --rank 1 --size 3 --seed 7; tell ls names.txt
   tell stat d.listing; tell stat d.listing --json
-  tell verify stats/0.json stats/1.json; tell verify stats/0.json stats/1.json --json --listing d.listing; tell verify stats/0.json
+  tell verify stats --partial-ok; tell verify stats --partial-ok --json --listing d.listing; tell verify none
   tell manifest d.listing --size 2 --weights 2,1 -o m%r; tell manifest d.listing --size 2 --weights 2.5,1 -o m%r; cat m0 m1
   tell cache ls; tell cache ls --json; tell cache gc --dry-run --older-than 1; tell doctor --variables
   tell index "$D" -o new.listing --wait 1,5; tell index "$D" -o new.listing --share s3://b/k --wait 1,5; tell ls d.listing --rank 1,0 --size 2
@@ -100,11 +99,11 @@ LC_ALL=C all_commands >want
 verdict "shardctl does in C what it is asked" "$(grep -c '^status 0' want | grep -qx 17 || grep -B2 '^status' want)"
 for l in $OTHERS; do LC_ALL=$l all_commands >got; verdict "shardctl, $l" "$(diff -a want got | head -6)"; done
 verdict "JSON has no decimal commas" "$(for l in $OTHERS; do
-  for c in "index $D -o new.listing" "plan --files 1234567 --ranks 7 --workers 3 --memory 2G" "stat d.listing" "cache ls"; do
+  for c in "verify stats" "index $D -o new.listing" "plan --files 1234567 --ranks 7 --workers 3 --memory 2G" "stat d.listing" "cache ls"; do
     # shellcheck disable=SC2086  # words
     LC_ALL=$l "$CTL" $c --json | "$PYTHON" -c 'import json, sys; json.load(sys.stdin)' 2>&1 | tail -1
   done
-done; cat stats/*.json | "$PYTHON" -c 'import json, sys; [json.loads(line) for line in sys.stdin]' 2>&1 | tail -1)"
+done)"
 for l in C $OTHERS; do
   SHARD_JOB="run $l" LC_ALL=$l "$CTL" run --dataset "$D" --rank 1 --size 2 --strategy range -- "$PROBE" readdir "$D" 2>&1 | sort >got
   verdict "shardctl run, $l" "$(as 1 range C readdir | sort | diff -a - got | head -4)"

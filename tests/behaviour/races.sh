@@ -34,9 +34,4 @@ for ((round = 1; round <= ROUNDS; round++)); do
   verdict "a host that died has left a child" "$([ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out" "$WORK/err")"
 done
 
-# The shardctl that makes statistics of a log hangs.
-mkdir "$WORK/stuck"; cp "$LIB" "$WORK/stuck"; printf '#!/bin/sh\nexec sleep 1000\n' >"$WORK/stuck/shardctl"; chmod +x "$WORK/stuck/shardctl"
-timeout 300 env SHARD_TIMEOUT=3 SHARD_STRATEGY=hash SHARD_STATS=$WORK/stuck/%r.json SHARD_DATASET=$WORK/left SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$WORK/stuck/libshard.so bash -c 'printf "%s\n" "$1"/*' - "$WORK/left" >"$WORK/out" 2>"$WORK/err"
-verdict "statistics that are not made in time" "$([ "$(wc -l <"$WORK/out")" = 10 ] || cat "$WORK/out"; grep -q "did not end within SHARD_TIMEOUT; run shardctl stats" "$WORK/err" || echo "says: $(cat "$WORK/err")"
-  [ -s "$WORK/stuck/0.json.log" ] || echo "the log is gone")"
 finish

@@ -29,7 +29,7 @@ for c in index ls stat run; do status "$c --help" 0 $c --help; done
 status "--help" 0 --help
 status "--version" 0 --version
 # Each command refuses a wrong variable as the library does; doctor and run do it in their own way.
-for c in "index $D -o $L.not" "ls $L" "stat $L" "manifest $L --size 2 -o $L.%r" "verify none" "stats none" "get s3://b/l -o $L.not" \
+for c in "index $D -o $L.not" "ls $L" "stat $L" "manifest $L --size 2 -o $L.%r" "verify none" "get s3://b/l -o $L.not" \
   "cache ls"; do
   SHARD_BUILD_MEMROY=1G status "misspelt variable: $c" 2 $c; says "${c%% *} names it and the right one" "shardctl: SHARD_BUILD_MEMROY is not a variable of libshard; did you mean SHARD_BUILD_MEMORY?"
   SHARD_STRATEGY=hsah status "bad variable: $c" 2 $c; says "${c%% *} says what it takes" "SHARD_STRATEGY='hsah' is not valid; it takes range, stride or hash"
@@ -42,7 +42,8 @@ verdict "doctor --variables: libshard's and launchers'" "$(for v in SHARD_VIEW S
 status "no command" 2
 status "unknown command" 2 frob; says "names it" frob
 status "a command that is gone" 2 prove; says "says what instead" "no command 'prove' any more; a DLIO that libshard does not know runs unmodified"
-status "another one" 2 stream s3://b/p -o x; says "says what instead" "no command 'stream' any more; shardctl index lists a bucket"
+status "another one" 2 stats x; says "says what instead" "no command 'stats' any more; shardctl verify"
+status "a third one" 2 stream s3://b/p -o x; says "says what instead" "no command 'stream' any more; shardctl index lists a bucket"
 # anywhere OPTIONS -- OPERANDS: with the options behind the operands, too, whatever POSIXLY_CORRECT says
 anywhere() {
   local command=$1 options=(); shift
@@ -55,9 +56,9 @@ anywhere() {
 }
 anywhere index --quiet -o "$L.posix" -- "$D"; anywhere ls --rank 0 --size 2 -0 -- "$L"; anywhere stat --json -- "$L"
 anywhere manifest --size 2 -o "$L.posix.%r" -- "$L"; anywhere verify --json --listing "$L" -- none nowhere
-anywhere stats -o "$L.posix.json" -- none; anywhere get --no-sign-request -o relative -- s3://b; anywhere cache --json -- ls
+anywhere get --no-sign-request -o relative -- s3://b; anywhere cache --json -- ls
 anywhere doctor --variables --
-POSIXLY_CORRECT=1 "$CTL" verify no1 --json no2 >"$WORK/out"; prints "POSIXLY_CORRECT, between operands" "'no1': No such file or directory\", \"cannot use 'no2'"
+mkdir "$WORK/no1"; POSIXLY_CORRECT=1 "$CTL" verify "$WORK/no1" --json "$WORK/no1" >"$WORK/out"; prints "POSIXLY_CORRECT, between operands" "there is no log"
 POSIXLY_CORRECT=1 status "POSIXLY_CORRECT, too many" 2 index "$D" --quiet "$D" -o "$L.posix"
 POSIXLY_CORRECT=1 status "POSIXLY_CORRECT, unknown option" 2 ls "$L" --frob; says "names it" "'--frob'"
 POSIXLY_CORRECT=1 status "POSIXLY_CORRECT, behind --" 2 stat -- "$L" --json

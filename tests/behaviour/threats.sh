@@ -91,15 +91,15 @@ wait $swapper
 verdict "a cache that is swapped for a foe's" "$why"
 
 # ---- statistics ----
-S=$WORK/tmp/0.json
-for what in "touch $S.log" "ln -s $WORK/mine/precious $S.log" "mkfifo $S.log" "mkdir $S.log" "ln $WORK/all $S.log" \
-  "touch $S" "ln -s $WORK/mine/precious $S" "mkfifo $S" "mkdir $S"; do
-  foe $what 2>/dev/null || { [ "${what%% *}" = ln ] && cp "$WORK/all" "$S.log" && chown 65534 "$S.log"; }
-  ranks SHARD_STATS="$WORK/tmp/%r.json"
-  verdict "statistics: a foe's ${what%% /*} ${what##*/}" "$(diff "$WORK/all" "$WORK/out"; grep -q 'SHARD_STATS' "$WORK/err" || shown cat "$WORK/err"; unharmed; [ "$(stat -c %u "$S" "$S.log" 2>/dev/null)" = 65534 ] || ls -l "$WORK/tmp")"
+S=$WORK/tmp/stats
+for what in "touch $S" "ln -s $WORK/mine/precious $S" "mkfifo $S" "ln -s $WORK/none/there $S"; do
+  foe $what
+  ranks SHARD_STATS="$S"
+  verdict "statistics: a foe's ${what%% /*} ${what##*/}" "$(diff "$WORK/all" "$WORK/out"; grep -q 'SHARD_STATS' "$WORK/err" || shown cat "$WORK/err"; unharmed)"
   rm -rf "$WORK"/tmp/*
 done
-ranks SHARD_STATS="$WORK/tmp/%r.json"; whole "statistics: when it is gone"; rm -rf "$WORK"/tmp/*
+foe mkdir -m 777 "$S"; ranks SHARD_STATS="$S"; whole "statistics: in a foe's folder"; rm -rf "$WORK"/tmp/*
+ranks SHARD_STATS="$S"; whole "statistics: when it is gone"; rm -rf "$WORK"/tmp/*
 
 # ---- listings of others ----
 L=$WORK/open/listings; mkdir -m 1777 "$L"; "$CTL" index "$D" -o "$L/good.listing" >/dev/null
@@ -170,11 +170,11 @@ gcc -o "$WORK/bin/linked" "$WORK/list.c" -Wl,--no-as-needed "$lib" -Wl,-rpath,"$
 asks() {
   local said
   for s in mine tmp; do
-    foe env SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=2 SHARD_STATS="$WORK/$s/%r.json" SHARD_CACHE_DIR="$WORK/$s/other" SHARD_VEIW=x \
+    foe env SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=2 SHARD_STATS="$WORK/$s/stats" SHARD_CACHE_DIR="$WORK/$s/other" SHARD_VEIW=x \
       "$WORK/bin/$2" "$D" >"$WORK/out" 2>"$WORK/err"
-    said=$(cat "$WORK/err"; ls "$WORK/mine" "$WORK/tmp" | grep -E 'json|other'; diff <(ls -a "$D") <(sort "$WORK/out"))
+    said=$(cat "$WORK/err"; ls "$WORK/mine" "$WORK/tmp" | grep -E 'stats|other'; diff <(ls -a "$D") <(sort "$WORK/out"))
     if [ -u "$WORK/bin/$2" ]; then verdict "$1 reads no variable" "$said"; else verdict "$1 reads them" "$(grep -q SHARD_VEIW <<<"$said" || shown cat "$WORK/err")"; fi
-    rm -rf "$WORK"/tmp/* "$WORK"/mine/{0.json*,other}
+    rm -rf "$WORK"/tmp/* "$WORK"/mine/{stats,other}
   done
 }
 cp -a /etc "$WORK/etc"; echo "$lib" >"$WORK/etc/ld.so.preload"

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Child, site
-from tests.harness import paths
+from tests.harness import paths, statlogs
 from tests.harness.processes import HANGS
 from tests.harness.proxy import Proxy
 from tests.s3.hosts import certificate
@@ -235,27 +235,25 @@ def statistics(buckets):
     buckets.shardctl("index", "s3://train/train/", "-o", listing_file).check_returncode()
     for how, more in (("range", ()), ("hash", ("--listing", listing_file))):
         stats = os.path.join(buckets.folder, f"stats-{how}")
-        os.mkdir(stats)
         owners = buckets.owners("s3://train/train/", 2, SHARD_STRATEGY=how)
         buckets.jobs += 1
         started = []
         for rank in range(2):
             own = [one for one in buckets.made["train"] if owners.get(one[0]) == rank]
             env = buckets.shard_environment("s3://train/train/", rank, 2, SHARD_STRATEGY=how,
-                                            SHARD_STATS=os.path.join(stats, "%r.json"))
+                                            SHARD_STATS=stats)
             started.append(Child(env).ask("client:answers", [[listing, [get, {"bucket": "train", "keys": own}]]]))
         said = [child.answers() for child in started]
         for child in started:
             child.end()
-        logs = sorted(os.path.join(stats, name) for name in os.listdir(stats))
-        done = buckets.shardctl("verify", *logs, *more)
-        buckets.check(f"verify, {how}", len(logs) == 2 and done.returncode == 0, (logs, done.stdout, done.stderr, said))
-        for rank, log in enumerate(logs):
-            with open(log, encoding="utf-8") as stream:
-                told = json.load(stream)["datasets"][0]
-            count, epoch = list(owners.values()).count(rank), told["epochs"][0]
-            buckets.check(f"stats, {how}, rank {rank}", told["dataset"] == "s3://train/train/" and
-                          (told["owned"] or epoch["owned"]) == count == epoch["distinct"], (count, told))
-        if len(logs) == 2:
-            done = buckets.shardctl("verify", logs[0], *more)
-            buckets.check(f"verify without a rank, {how}", done.returncode != 0, done.stdout)
+        status, text = statlogs.verify(stats, *more)
+        buckets.check(f"verify, {how}", status == 0, (text, said))
+        for cell in statlogs.facts(stats, *more)["datasets"][0]["cells"]:
+            count = list(owners.values()).count(cell.rank)
+            own = count if how == "range" else cell.own
+            buckets.check(f"stats, {how}, rank {cell.rank}", own == cell.own and cell.distinct == cell.read == count, (count, cell))
+        for log in statlogs.Logs(stats).logs:
+            if log.rank == 1:
+                os.unlink(os.path.join(stats, log.name))
+        status, text = statlogs.verify(stats, *more)
+        buckets.check(f"verify without a rank, {how}", status == 1 and "rank 1 of 2 is missing" in text, text)

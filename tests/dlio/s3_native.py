@@ -21,7 +21,7 @@ import time
 import urllib.parse
 import uuid
 
-from tests.harness import confine, options, paths, processes, s3
+from tests.harness import confine, options, paths, processes, s3, statlogs
 from tests.harness.opens import opens_difference
 from tests.harness.processes import tail
 from tests.harness.proxy import Proxy
@@ -192,7 +192,7 @@ class Tests:
             preload = []
             if side == "shim":
                 env.update(SHARD_CACHE_DIR=os.path.join(out, "cache"), SHARD_LOG="debug",
-                           SHARD_STATS=os.path.join(out, "stats.%r"))
+                           SHARD_STATS=os.path.join(out, "stats"))
                 preload = [self.args.preload]
             # mpirun may put what one rank says into another's line.
             command = processes.mpi_command(RANKS, ["sh", "-c", 'exec "$@" 2>"$0.$OMPI_COMM_WORLD_RANK"', log, sys.executable, paths.source("dlio", "s3_rank.py"),
@@ -281,11 +281,8 @@ class Tests:
         """What forked and spawned workers have read is counted, each file in one rank."""
         for name in ("plain", "odd"):
             read = [path for rank in range(RANKS) for part in self.result("shim", name, rank)["read"] for path, _ in part[1]]
-            opened = []
-            for rank in range(RANKS):
-                with open(os.path.join(self.work, "shim", f"stats.{rank}"), encoding="utf-8") as stream:
-                    opened += [epoch["distinct"] for one in json.load(stream)["datasets"] for epoch in one["epochs"]
-                               if one["dataset"] == f"s3://bucket/s3://bucket/{name}/train/"]
+            opened = [cell.distinct for one in statlogs.facts(os.path.join(self.work, "shim", "stats"))["datasets"]
+                      for cell in one["cells"] if one["dataset"] == f"s3://bucket/s3://bucket/{name}/train/"]
             self.verdicts.check(f"{name}: statistics of {len(read)} objects", len(read) > 10 and sum(opened) == len(read), opened)
 
     # ---- shard_dataset_open_s3() ----------------------------------------------------------------

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A log of SHARD_STATS, as `shardctl stats` counts it. */
+/* A log of SHARD_STATS, as `shardctl verify --html` reads it. */
 #include "command.h"
 
 static void fuzz(const char *data, size_t size) {
-  char log[256], target[128];
-  snprintf(log, sizeof(log), "%s", fuzz_file("stats.json.log", data, size));
-  snprintf(target, sizeof(target), "%s/counted.json", fuzz_folder());
-  char *argv[] = {"stats", "-o", target, log, NULL};
-  int rc = run_command(&ctl_cmd_stats, 4, argv);
-  RULE(rc == CTL_DONE || access(target, F_OK) != 0);
-  fuzz_remove("counted.json");
-  fuzz_remove("stats.json.log");
+  char page[128], folder[64];
+  fuzz_file("made.log", data, size);
+  snprintf(folder, sizeof(folder), "%s", fuzz_folder());
+  snprintf(page, sizeof(page), "%s/page.html", folder);
+  char *argv[] = {"verify", "--html", page, folder, NULL};
+  int rc = run_command(&ctl_cmd_verify, 4, argv);
+  RULE(rc == CTL_DONE || rc == CTL_FAILED);
+  RULE(access(page, F_OK) == 0);
+  fuzz_remove("page.html");
+  fuzz_remove("made.log");
 }

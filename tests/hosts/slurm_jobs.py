@@ -21,7 +21,7 @@ run() { srun --export=ALL,LD_PRELOAD=$LIBSHARD "$@"; }
 STEP = """\
 step() {
   mkdir -p $1/stats && name=$1 && shift &&
-  SHARD_STATS=$PWD/$name/stats/%r.json run --chdir $PWD/$name "$@"
+  SHARD_STATS=$PWD/$name/stats run --chdir $PWD/$name "$@"
 }
 """
 

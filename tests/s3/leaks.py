@@ -39,7 +39,7 @@ def secrets(s3):
             proxy.endpoint, LD_PRELOAD=paths.LIBRARY, SHARD_DATASET=folders["tree"] +
             "=s3://secrets/train",
             SHARD_RANK="0", SHARD_SIZE="1", SHARD_JOB="secrets", SHARD_LISTING="s3://secrets/x.listing",
-            SHARD_CACHE_DIR=folders["cache"], SHARD_STATS=folders["stats"] + "/%r.json",
+            SHARD_CACHE_DIR=folders["cache"], SHARD_STATS=folders["stats"],
             TMPDIR=folders["scratch"], AWS_SESSION_TOKEN=TOKEN)
         rank = subprocess.Popen(("ls", folders["tree"]), env=env, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
@@ -64,7 +64,7 @@ def secrets(s3):
                 text = stream.read()
         kept += len(text)
         found += [(path, s) for s in SECRETS if s in text]
-    check("no secret in caches, listings and statistics", os.listdir(folders["stats"]) == ["0.json"] and
+    check("no secret in caches, listings and statistics", len(os.listdir(folders["stats"])) == 1 and
           kept > 1000 and not found, (found, kept, os.listdir(folders["stats"])))
     found = [s for s in SECRETS if s in s3.output]
     check("no secret in any output", b"HTTP 200" in s3.output and not found, found)
