@@ -31,7 +31,6 @@ from tests.planted import FAULTS  # pylint: disable=wrong-import-position
 # What the code has and documents need not tell, or the other way round: {what: why}. An entry that
 # is no longer needed is an error, too.
 INTERNAL_VARIABLES = {
-    "LIBSHARD_STATS": "how processes of a rank find their common log; made and read by libshard.so",
     "LIBSHARD_RUN": "how they find the page that they share; made by the adapter",
     "LIBSHARD_OBJECTS": "which buckets of a DLIO the processes of a rank count objects of; the adapter's",
     "LIBSHARD_S3_ENDPOINT": "where a parent has listed a bucket; the adapter's",
@@ -43,7 +42,7 @@ INTERNAL_OPTIONS = {
 }
 FOREIGN_VARIABLES = {
     "HOME": "where ~ is", "IFS": "wordexp's", "LD_LIBRARY_PATH": "the loader's",
-    "PYTHONDEVMODE": "Python's", "PYTHONMALLOC": "Python's", "SLURM_STEP_ID": "a launcher's", "TERM": "the terminal's",
+    "PYTHONDEVMODE": "Python's", "PYTHONMALLOC": "Python's", "TERM": "the terminal's",
 }
 # Errors that are met inside and never reach the program that lists.
 INTERNAL_ERRORS = {

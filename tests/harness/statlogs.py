@@ -81,6 +81,30 @@ class Logs:
         return opens
 
 
+def write(folder, root, entries, rank, size, epochs):
+    """A log as a process of this rank leaves it: `epochs` are lists of the names that it has opened, of a listing that is
+    gone; it has a share of each."""
+    notes, previous = [], 0
+
+    def note(value, kind, epoch):
+        notes.append(struct.pack("<QQ", value, epoch << 32 | kind << 16 | 0x5348))
+
+    for epoch, names in enumerate(epochs):
+        text = struct.pack("<6I5Q64s", 2, 0, rank, size, 0, len(os.fsencode(root)), previous, 0, entries, entries, entries, b"0" * 64)
+        text += os.fsencode(root) + bytes(8)
+        previous = len(notes) + 1
+        words = [text[i:i + 8].ljust(8, b"\0") for i in range(0, len(text), 8)]
+        note(len(words), SHARE, epoch)
+        for word in words:
+            note(struct.unpack("<Q", word)[0], TEXT, epoch)
+        for name in names:
+            path = os.fsencode(root + name)
+            note(_hash()(path, len(path)), OPENED, epoch)
+    head = HEAD.pack(MAGIC, rank + 1, 1, 1, 1_700_000_000_000, 1_700_000_060_000, len(notes), previous, 0, 0, rank, size, b"made", b"", b"", b"")
+    with open(os.path.join(folder, f"made.{rank + 1}.1.log"), "wb") as stream:
+        stream.write(head.ljust(4096, b"\0") + b"".join(notes))
+
+
 def verify(folders, *more):
     """(exit status, all that shardctl verify says)."""
     done = subprocess.run([paths.SHARDCTL, "verify", *([folders] if isinstance(folders, str) else folders), *more],
