@@ -54,8 +54,8 @@ __attribute__((constructor)) static void shard_init(int argc, char **argv, char 
     return;
   }
   warn_of_go();
+  shard_rank_page_init();
   shard_view_init();
   shard_stats_init();
-  shard_rank_page_init();
   shard_adapter_init();
 }

@@ -22,6 +22,7 @@
 #include "interpose/guard.h"
 #include "stats/rank_page.h"
 #include "stats/stats.h"
+#include "view/view.h"
 
 /* Nothing is noted. Never before the constructor has run: the table may be empty then. */
 static inline bool is_off(void) {
@@ -121,4 +122,7 @@ FREOPEN(freopen64)
 EXIT(_exit)
 EXIT(_Exit)
 
-__attribute__((destructor)) static void shard_end(void) { shard_stats_end(); }
+__attribute__((destructor)) static void shard_end(void) {
+  shard_stats_end();
+  shard_view_leave();
+}

@@ -17,6 +17,8 @@
 #include "base/trust.h"
 #include "base/words.h"
 #include "base/xxh64.h"
+#include "config/config.h"
+#include "config/dataset.h"
 #include "libshard.h"
 
 #define MARK "LIBSHARD_RUN"
@@ -122,6 +124,37 @@ int shard_run_begin(char *mark, size_t size) {
   return -rc;
 }
 
+static pid_t watching; /* the process that has made a page without a nonce */
+
+void shard_rank_page_watch_datasets(void) {
+  struct shard_dataset_item item;
+  char path[PATH_MAX];
+  if (shard_rank_page()) {
+    return;
+  }
+  void *memory = mmap(NULL, sizeof(struct shard_rank_page), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    return;
+  }
+  atomic_store(&shard_rank_page_mapped, memory);
+  watching = getpid();
+  for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
+    if (!shard_dataset_is_bucket(&item) && item.path_length + 2 < sizeof(path)) {
+      memcpy(path, item.path, item.path_length);
+      strcpy(path + item.path_length, "/");
+      shard_run_watch(SHARD_RANK_PAGE_DATASETS, path, "");
+    }
+  }
+}
+
+bool shard_rank_page_is_unlisted(void) {
+  struct shard_rank_page *page = shard_rank_page();
+  return page && page->nonce == 0 && watching == getpid() &&
+         atomic_load(&page->opens[SHARD_RANK_PAGE_DATASETS]) > 1 && /* one may be a list of names */
+         !(atomic_load(&page->listed) >> SHARD_RANK_PAGE_LISTED & 1);
+}
+
 int shard_run_watch(unsigned kind, const char *prefix, const char *suffix) {
   struct shard_rank_page *page = shard_rank_page();
   size_t n = strlen(prefix), end = strlen(suffix);
@@ -194,5 +227,5 @@ int shard_run_set_epoch(uint64_t epoch) {
 
 int64_t shard_run_epoch(void) {
   struct shard_rank_page *page = shard_rank_page();
-  return page ? (int64_t)atomic_load(&page->epoch) : -ENOENT;
+  return page && page->nonce != 0 ? (int64_t)atomic_load(&page->epoch) : -ENOENT;
 }

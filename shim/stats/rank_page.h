@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * rank_page.h - the page that the processes of a rank share: which epoch it is in, how many files
- * of a dataset they have opened, and which buckets they have listed (libshard.h, shard_run_begin).
+ * of a dataset they have opened, and what they have listed (libshard.h, shard_run_begin).
+ *
+ * Where a program's listings of directories are divided, and no page is there, a process makes one
+ * that only forked children share: whether files were opened of what nobody has listed.
  *
  * The page is a memfd of the rank's main process. A forked child has it mapped; one that was
  * started anew opens it through /proc, by what LIBSHARD_RUN says, if it is this user's and nobody
@@ -12,19 +15,22 @@
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SHARD_RANK_PAGE_MAGIC                                                                      \
   0x316e757264726873ULL /* "shrdrun1"; other versions differ in size                               \
                          */
-#define SHARD_RANK_PAGE_KINDS 2
+#define SHARD_RANK_PAGE_KINDS 3
+#define SHARD_RANK_PAGE_DATASETS 2 /* the kind of a directory of SHARD_DATASET */
+#define SHARD_RANK_PAGE_LISTED 63  /* the bit of all these directories */
 #define SHARD_RANK_PAGE_FOLDERS 8
 
 struct shard_rank_page {
   uint64_t magic, nonce;
   _Atomic uint64_t epoch; /* 0: none has begun */
   _Atomic uint64_t opens[SHARD_RANK_PAGE_KINDS];
-  _Atomic uint64_t listed;  /* a bit for each bucket of SHARD_DATASET */
+  _Atomic uint64_t listed;  /* a bit for each bucket of SHARD_DATASET; and for its directories */
   _Atomic uint32_t folders; /* filled in */
   struct shard_rank_page_folder {
     uint32_t kind, length;  /* of prefix */
@@ -44,6 +50,13 @@ static inline struct shard_rank_page *shard_rank_page(void) {
 
 /* If the environment names a page, map it. errno is kept. */
 void shard_rank_page_init(void);
+
+/* Make a page that forked children share, of the directories of SHARD_DATASET. */
+void shard_rank_page_watch_datasets(void);
+
+/* Whether this process has made it, and files of them were opened, by absolute paths, that nobody
+ * has listed. */
+bool shard_rank_page_is_unlisted(void);
 
 /* A file was opened by openat(dirfd, path, flags): counted if it is of a dataset. */
 void shard_rank_page_opened(int dirfd, const char *path, int flags);

@@ -32,7 +32,9 @@
 #include "cache/cache.h"
 #include "cache/job.h"
 #include "config/config.h"
+#include "config/launcher.h"
 #include "host/real.h"
+#include "stats/rank_page.h"
 #include "stats/stats.h"
 #include "view/choose.h"
 #include "view/datasets.h"
@@ -81,10 +83,34 @@ static void before_fork(void) {
 }
 
 void shard_view_init(void) {
+  const struct shard_config *config = shard_config();
   shard_cache_init();
-  if (shard_config()->directories) {
+  if (config->directories) {
     pthread_atfork(before_fork, NULL, NULL);
+    if (config->view != SHARD_VIEW_OFF && !config->error[0]) {
+      shard_rank_page_watch_datasets();
+    }
   }
+}
+
+void shard_view_leave(void) {
+  if (!shard_rank_page_is_unlisted() || current_view() != SHARD_VIEW_SHARD) {
+    return;
+  }
+  int saved = errno;
+  struct shard_launcher *found = calloc(1, sizeof(*found));
+  if (found) {
+    shard_launcher_find(found);
+  }
+  /* Of the rank's processes the topmost, which the launcher has started; and of one rank of a node. */
+  if (found && found->rc == 0 && found->world.size > 1 && found->world.local_rank <= 0 &&
+      (!found->youngest || found->youngest->age <= 1) && (!found->own || found->own->age <= 1)) {
+    shard_log(SHARD_LOG_WARN, "files of SHARD_DATASET were opened, and nobody has listed it: where the "
+                              "names came from (a pattern such as {00..62}, a CSV), libshard has "
+                              "divided nothing, and each rank reads all of them");
+  }
+  free(found);
+  errno = saved;
 }
 
 /* ---- opened ------------------------------------------------------------- */
@@ -128,6 +154,7 @@ __attribute__((noinline)) static int serve_place(int fd, struct shard_view_datas
       shard_config()->strategy != SHARD_STRATEGY_HASH && !shard_datasets_get()->per_epoch;
   int64_t epoch;
   int rc = find_rank();
+  shard_run_set_listed(SHARD_RANK_PAGE_LISTED);
   /* Where an offset cannot be told, a directory is read from its beginning. */
   rc = rc ? rc : shard_datasets_find_epoch(d, !*path && lseek(fd, 0, SEEK_CUR) <= 0, &epoch);
   if (rc != 0 || sees_all(d, epoch)) {

@@ -21,6 +21,9 @@ struct shard_served;
 /* When the library is loaded, after shard_config_init(). */
 void shard_view_init(void);
 
+/* The process is about to end: a line, if it has opened what it has not listed. */
+void shard_view_leave(void);
+
 /* Whether there is anything to do in this process at all: a test of two loads. */
 bool shard_view_active(void);
 

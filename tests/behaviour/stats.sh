@@ -187,6 +187,19 @@ verify "divided twice" 1 "only 16 of 63 files were opened by their ranks" "$S"
 verdict "... and the reason is told" "$(grep -q "was it divided twice" "$WORK/said" || cat "$WORK/said")"
 verdict "... in JSON, too" "$("$CTL" verify "$S" --json | grep -qF '"proven": false' || "$CTL" verify "$S" --json)"
 
+# A program that opens files by names that it has from elsewhere: each rank reads all, and is told so.
+cat >"$WORK/brace.py" <<'P'
+import os, sys
+if "list" in sys.argv: os.listdir(sys.argv[1])
+if "worker" in sys.argv and os.fork() == 0: os.listdir(sys.argv[1]); os._exit(0)
+for i in range(63): open("%s/%02d.tar" % (sys.argv[1], i)).close()
+P
+for how in none list worker; do
+  env SHARD_DATASET="$WORK/tars" SHARD_RANK=1 SHARD_SIZE=4 SHARD_STATS="$S.brace" LD_PRELOAD="$LIB" "$PYTHON" "$WORK/brace.py" "$WORK/tars" $how 2>"$WORK/err"
+  verdict "opened without listing, $how: a line" "$([ "$(grep -c "nobody has listed it" "$WORK/err")" = $([ $how = none ] && echo 1 || echo 0) ] || shown cat "$WORK/err")"
+  [ $how = none ] && verify "... and verify says it" 1 "no process has listed it, so libshard has divided nothing" "$S.brace"
+done
+
 # ---- ranks that a program sets itself
 cat >"$WORK/own.py" <<'P'
 import multiprocessing, os, sys
