@@ -289,10 +289,11 @@ void shard_range(uint64_t n, uint32_t rank, uint32_t size, uint64_t *begin, uint
  * For SHARD_STATS. shard_stats_dataset(): a program that shards by itself reads the first `used`
  * entries of `listing`, the names below directory `root`, or below s3://bucket/prefix/: of objects
  * shard_bucket_opened() tells. `needed`: how many of them its steps account for in an epoch. 0, or
- * -ENOENT if no statistics are kept. shard_stats_names(): the same of a program that makes its names by counting, the first
- * `used` of `entries`; digest: 64 hexadecimal digits by which processes know that they make the
- * same. The program's epoch is the rank's (shard_run_set_epoch()), else 1. shard_stats_hash(): the
- * XXH64 of a path, by which a log knows it.
+ * -ENOENT if no statistics are kept. shard_stats_names(): the same of a program that makes its
+ * names by counting, the first `used` of `entries`; digest: 64 hexadecimal digits by which
+ * processes know that they make the same. The program's epoch is the rank's
+ * (shard_run_set_epoch()), else 1. shard_stats_hash(): the XXH64 of a path, by which a log knows
+ * it.
  */
 int shard_stats_dataset(const char *root, const struct shard_listing *listing, uint64_t used,
                         uint64_t needed);

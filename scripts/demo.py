@@ -2,7 +2,8 @@
 
 Two ranks with two readers each. The first runs read every file of a small
 dataset once, twice a side, and their opens are logged: do all open the same
-files? How much does memory differ from run to run? The others have 100 times
+files? How much does memory differ from run to run? Two more keep statistics,
+which shardctl verify compares. The others have 100 times
 as many names (hard links, so that making them takes seconds) and a limited
 number of steps: what does a name cost? Memory is the sum of PSS over all
 processes of the run, the highest of the samples taken while it trained.
@@ -67,8 +68,8 @@ def first_step(log):
     return None
 
 
-def run(args, name, title, options, preload):
-    """Run DLIO; returns what was measured."""
+def run(args, name, title, options, preload, **more):
+    """Run DLIO, with more variables; returns what was measured."""
     folder = os.path.join(args.folder, name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
@@ -85,7 +86,7 @@ def run(args, name, title, options, preload):
         RANKS, ["sh", "-c", script, folder,
                 os.path.join(os.path.dirname(args.python), "dlio_benchmark")]
         + [f"++workload.{key}={value}" for key, value in options.items()],
-        preload, {"OPENLOG_ROOT": os.path.join(args.folder, "data") + "/"}, patient=False)
+        preload, {"OPENLOG_ROOT": os.path.join(args.folder, "data") + "/", **more}, patient=False)
     print(f"  {time.monotonic() - BEGIN:4.0f} s  {title} ...", flush=True)
 
     start = time.time()
@@ -192,6 +193,18 @@ def shares(args, folder):
     return status == 0 and set(union) == everything and not twice and all(seen)
 
 
+def verified(args, stats):
+    """The promise as a command, for data of one's own; prints what it says. True if the promise is kept."""
+    tool = os.path.relpath(os.path.join(paths.BUILD, "shardctl"))
+    command = [tool, "verify", *(os.path.relpath(one) for one in stats[:1]), "--same-as", os.path.relpath(stats[1])]
+    # TensorFlow may open a file ahead that it does not read: sets are compared, and the steps above.
+    command += ["--sets"] if args.loader == "tensorflow" else []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(f"\nThe same by a command, of the logs of SHARD_STATS: {' '.join(command)}")
+    print("  " + (done.stdout + done.stderr).strip().replace("\n", "\n  "))
+    return done.returncode == 0
+
+
 def comparison(few, same, args):
     """The first table."""
     rows = []
@@ -251,7 +264,7 @@ def demonstrate(args):
         sys.exit("demo: this Python has no torch: scripts/setup.sh test installs it, or leave --loader out")
     print(f"DLIO 2.0.0 with {'TensorFlow' if args.loader == 'tensorflow' else 'PyTorch'}'s loader on Python"
           f" {sys.version.split()[0]}: {RANKS} ranks, {WORKERS} readers each, batch {BATCH}.\n"
-          f"Seven runs take two to four minutes on two cores; {os.path.relpath(args.folder)} gets 20 MB.", flush=True)
+          f"Nine runs take two to five minutes on two cores; {os.path.relpath(args.folder)} gets 20 MB.", flush=True)
     small, large = make_data(args)
     whole = {"dataset.data_folder": small, "dataset.num_files_train": args.files}
     part = {"dataset.data_folder": large, "dataset.num_files_train": args.names,
@@ -260,6 +273,11 @@ def demonstrate(args):
     for side, preload in (("unmodified", []), ("libshard", [args.preload])):
         few.append([run(args, f"few-{side}-{i}", f"{args.files:,} files, {side}, run {i} of 2", whole,
                         preload + [args.openlog]) for i in (1, 2)])
+    stats = [os.path.join(args.folder, name) for name in ("stats", "stats-off")]
+    for folder, view in zip(stats, ("auto", "off")):
+        shutil.rmtree(folder, ignore_errors=True)
+        run(args, "few-" + os.path.basename(folder), f"{args.files:,} files, SHARD_STATS, SHARD_VIEW={view}", whole, [args.preload],
+            SHARD_STATS=folder, SHARD_DATASET=small, SHARD_VIEW=view)
     for side, preload in (("unmodified", []), ("libshard", [args.preload])):
         many.append(run(args, f"many-{side}", f"{args.names:,} names, {side}", part, preload))
 
@@ -268,6 +286,7 @@ def demonstrate(args):
     kept = same and all(r["steps"] == first["steps"] for side in few for r in side) and many[0]["steps"] == many[1]["steps"]
     comparison(few, same, args)
     cost(few, many, args)
+    kept &= verified(args, stats)
     kept &= shares(args, small)
     if kept:
         on_your_own()

@@ -39,10 +39,9 @@ ONCE = ("^(?!view-global|adapter-off$|unknown-version-|misspelt|bad-timeout|cach
 FOUR = "^(?!.*-(random|subset|missing-eval)|(pytorch-jpeg|tensorflow-npz)-folders-threads|tensorflow-.*(sample_shuffle|folders-file))"
 # Of the ways in which shardctl fails, one; and one rank without descriptors, not all.
 FAULTS = "^(?!cgroup|1 descriptors|shardctl is killed$)"
-# Of behaviour/: what shows rare things, what needs other programs (Java, node.js, Chromium, gdb, ...), and what falls
-# with parts of the product that are to go.
+# Of behaviour/: what shows rare things, and what needs other programs (Java, node.js, Chromium, gdb, strace, ...).
 REST = ("clients", "coexist", "crowd", "faultmatrix", "faults", "hardened", "interleaved", "locales", "overhead", "page",
-        "progress", "stats", "threats", "tools", "unnoted")
+        "progress", "threats", "tools", "traced")
 SUMS = re.compile(r"^(\d+) passed, (\d+) failed", re.MULTILINE)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 SKIPPED = re.compile(r"skip: .*(?=\s*\Z)")

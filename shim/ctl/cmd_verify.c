@@ -116,8 +116,7 @@ static bool is_running(const struct ctl_log *log) {
   static struct utsname here;
   static struct stat space;
   struct shard_process process;
-  if (!here.nodename[0] &&
-      (uname(&here) != 0 || stat("/proc/self/ns/pid", &space) != 0)) {
+  if (!here.nodename[0] && (uname(&here) != 0 || stat("/proc/self/ns/pid", &space) != 0)) {
     return false;
   }
   return strcmp(log->host, here.nodename) == 0 && log->namespace == space.st_ino &&
@@ -159,8 +158,9 @@ static void put_faults(const struct ctl_run *run, struct text *t) {
     put(t, "there is no log");
   }
   if (run->log_count > 0 && size == 0 && more(t)) {
-    put(t, "the logs are of worlds of different sizes, such as '%s' of %d ranks and '%s' of %d: "
-           "let each run have a folder of its own",
+    put(t,
+        "the logs are of worlds of different sizes, such as '%s' of %d ranks and '%s' of %d: "
+        "let each run have a folder of its own",
         run->logs[0].path, run->logs[0].size, run->logs[before - 1].path,
         run->logs[before - 1].size);
   }
@@ -187,8 +187,9 @@ static void put_faults(const struct ctl_run *run, struct text *t) {
   }
   for (size_t i = 0; i < run->log_count; i++) {
     if (run->logs[i].lost > 0 && more(t)) {
-      put(t, "'%s' is partial: %" PRIu64 " opens or more are not in it (was its disk full, its "
-             "limit of descriptors or 67 million notes reached?)",
+      put(t,
+          "'%s' is partial: %" PRIu64 " opens or more are not in it (was its disk full, its "
+          "limit of descriptors or 67 million notes reached?)",
           run->logs[i].path, run->logs[i].lost);
     }
   }
@@ -314,9 +315,9 @@ static bool check_shares(const struct ctl_run *run, size_t dataset) {
     const struct ctl_facts *h = &run->facts[before->facts];
     bool same = g->how == h->how && g->strategy == h->strategy && g->size == h->size &&
                 g->seed == h->seed && g->shuffled == h->shuffled;
-    bool names = own || (by_epoch && before->epoch != s->epoch) ||
-                 (strcmp(g->digest, h->digest) == 0 && g->entries == h->entries &&
-                  g->used == h->used);
+    bool names =
+        own || (by_epoch && before->epoch != s->epoch) ||
+        (strcmp(g->digest, h->digest) == 0 && g->entries == h->entries && g->used == h->used);
     if (!same || !names) {
       good = false;
       put_difference(&t, before->rank, h, s->rank, g);
@@ -361,8 +362,10 @@ static bool check_shares(const struct ctl_run *run, size_t dataset) {
   } else if (good && f->how == SHARD_LOG_ALL) {
     put(&t, "a world of one: all names are rank 0's");
   } else if (good && f->how == SHARD_LOG_BY_EPOCH) {
-    put(&t, "%d ranks share one list in each epoch, each name once, by %s; whether it has all "
-            "names is not looked at", size, strategy);
+    put(&t,
+        "%d ranks share one list in each epoch, each name once, by %s; whether it has all "
+        "names is not looked at",
+        size, strategy);
   } else if (good) {
     put(&t, "%d ranks share one listing of %s names, digest %s, each name once, by %s%s", size,
         N(f->entries), show_digest(f), strategy, f->shuffled ? ", shuffled" : "");
@@ -388,9 +391,8 @@ struct total {
 };
 
 static bool next_cell(const struct ctl_run *run, size_t dataset, uint64_t epoch, size_t *i) {
-  while (*i < run->cell_count &&
-         (run->cells[*i].rank < 0 || run->cells[*i].dataset != dataset ||
-          run->cells[*i].epoch != epoch)) {
+  while (*i < run->cell_count && (run->cells[*i].rank < 0 || run->cells[*i].dataset != dataset ||
+                                  run->cells[*i].epoch != epoch)) {
     ++*i;
   }
   return *i < run->cell_count;
@@ -432,8 +434,9 @@ static bool judge_own(const struct ctl_run *run, size_t dataset, uint64_t epoch,
     return false;
   }
   if (all.unknown > 0) {
-    put(t, "%s files were opened, %s times; which are a rank's own cannot be told without the "
-           "listing%s%s%s: give it by --listing (shardctl index makes it)",
+    put(t,
+        "%s files were opened, %s times; which are a rank's own cannot be told without the "
+        "listing%s%s%s: give it by --listing (shardctl index makes it)",
         N(all.distinct), N(all.opens), *f->file ? " '" : "", f->file, *f->file ? "'" : "");
     return false;
   }
@@ -451,8 +454,8 @@ static bool judge_own(const struct ctl_run *run, size_t dataset, uint64_t epoch,
     put_rest(t);
     put(t, "; ");
   }
-  put(t, "%s%s of %s files were opened by their ranks", all.unread ? "only " : "all ",
-      N(all.read), N(all.own));
+  put(t, "%s%s of %s files were opened by their ranks", all.unread ? "only " : "all ", N(all.read),
+      N(all.own));
   if (all.read > 0) {
     put(t, ", ");
     put_often(t, all.least, all.most);
@@ -468,8 +471,10 @@ static bool judge_own(const struct ctl_run *run, size_t dataset, uint64_t epoch,
     put_rest(t);
   }
   if (all.unread > 0 && all.twice == all.ranks) {
-    put(t, "; about a %d-th of each share: was it divided twice, by libshard and by the program "
-           "(DistributedSampler, split_by_node)?", size);
+    put(t,
+        "; about one in %d of each rank's files: were they divided twice, by libshard and by the "
+        "program (DistributedSampler, split_by_node)?",
+        size);
   }
   return all.others == 0 && (all.unread == 0 || partial_ok);
 }
@@ -612,7 +617,7 @@ static void check_same(void) {
   struct text t = {.used = 0};
   size_t count[2], wrong = 0;
   uint64_t opens = 0;
-  bool merge = has_epochs(&runs[0]) != has_epochs(&runs[1]);
+  bool merge = !has_epochs(&runs[0]) || !has_epochs(&runs[1]);
   for (int i = 0; i < 2 && merge; i++) {
     ctl_logs_count(&runs[i], NULL, true);
   }
@@ -630,22 +635,22 @@ static void check_same(void) {
     if (!same && more(&t)) {
       const struct sums *one = x ? x : y;
       put(&t, "rank %d", one->rank);
-      if (!merge && (has_epochs(&runs[0]) || one->epoch > 0)) {
+      if (!merge) {
         put(&t, ", epoch %" PRIu64, one->epoch);
       }
       put(&t, ": %s opens of %s files here, %s of %s there%s", N(x ? x->opens : 0),
           N(x ? x->distinct : 0), N(y ? y->opens : 0), N(y ? y->distinct : 0),
-          names                                   ? " (the same files)"
+          names                                  ? " (the same files)"
           : x && y && x->distinct == y->distinct ? " (other files)"
-                                                  : "");
+                                                 : "");
     }
   }
   put_rest(&t);
   bool good = wrong == 0 && opens > 0;
   if (good) {
-    put(&t, "each rank has opened the same files%s in both runs%s, %s opens%s", sets ? "" : " as often",
-        merge ? ", of which one tells no epochs" : has_epochs(&runs[0]) ? ", in each epoch" : "",
-        N(opens), sets ? " (sets are compared)" : "");
+    put(&t, "each rank has opened the same files%s in both runs%s, %s opens%s",
+        sets ? "" : " as often", merge ? ", all epochs together" : ", in each epoch", N(opens),
+        sets ? " (sets are compared)" : "");
   } else if (opens == 0 && wrong == 0) {
     put(&t, "nothing was opened in either run");
   }
@@ -665,8 +670,14 @@ static struct json_object *make_cells(const struct ctl_run *run, size_t dataset)
       continue;
     }
     struct json_object *cell = ctl_json_array();
-    const uint64_t numbers[] = {(uint64_t)c->rank, c->epoch, c->own,    c->read, c->others,
-                                c->distinct,       c->opens, c->least == UINT64_MAX ? 0 : c->least,
+    const uint64_t numbers[] = {(uint64_t)c->rank,
+                                c->epoch,
+                                c->own,
+                                c->read,
+                                c->others,
+                                c->distinct,
+                                c->opens,
+                                c->least == UINT64_MAX ? 0 : c->least,
                                 c->most};
     for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++) {
       bool known = k < 2 || k > 4 ? true : c->known;
@@ -691,9 +702,10 @@ static struct json_object *make_dataset(const struct ctl_run *run, size_t datase
   ctl_json_add_known(o, "used", f ? f->used : 0, f && f->digest[0]);
   ctl_json_add_text(o, "digest", f && f->digest[0] ? f->digest : NULL);
   ctl_json_add_text(o, "listing", f && *f->file ? f->file : NULL);
-  ctl_json_add_text(o, "strategy", f && f->how != SHARD_LOG_PROGRAM
-                                       ? shard_words_at(shard_words_strategies, f->strategy)
-                                       : NULL);
+  ctl_json_add_text(o, "strategy",
+                    f && f->how != SHARD_LOG_PROGRAM
+                        ? shard_words_at(shard_words_strategies, f->strategy)
+                        : NULL);
   ctl_json_add_known(o, "seed", f ? f->seed : 0, f && f->shuffled);
   ctl_json_add(o, "cells", make_cells(run, dataset));
   return o;

@@ -18,10 +18,10 @@
 #include "shard/shard.h"
 #include "stats/log.h"
 
-#define NAMES_MOST ((uint64_t)16 << 20)  /* of a listing that are in memory at once: 270 MB */
+#define NAMES_MOST ((uint64_t)16 << 20) /* of a listing that are in memory at once: 270 MB */
 #define NOTES_MOST ((uint64_t)3 << 20)  /* that are sorted out at once: 150 MB */
-#define CELLS_MOST 65536U              /* epochs and datasets of a rank */
-#define WINDOW 65536U                  /* notes that are read at once */
+#define CELLS_MOST 65536U               /* epochs and datasets of a rank */
+#define WINDOW 65536U                   /* notes that are read at once */
 
 static void *grown(void *list, size_t count, size_t size) {
   bool full = (count & (count - 1)) == 0; /* doubled at each power of two */
@@ -44,7 +44,7 @@ static char *copied(const char *text, size_t n) {
 
 static bool read_at(int fd, uint64_t at, void *buf, size_t size) {
   size_t got = 0;
-  for (ssize_t n = 1; n > 0 && got < size; got += n > 0 ? (size_t)n : 0) {
+  for (ssize_t n = 1; n > 0 && got<size; got += n> 0 ? (size_t)n : 0) {
     n = pread(fd, (char *)buf + got, size - got, (off_t)(at + got));
   }
   return got == size;
@@ -77,7 +77,8 @@ static size_t find_facts(struct ctl_run *run, const struct ctl_facts *f) {
     const struct ctl_facts *g = &run->facts[k];
     if (g->how == f->how && g->strategy == f->strategy && g->size == f->size &&
         g->shuffled == f->shuffled && g->seed == f->seed && g->entries == f->entries &&
-        g->used == f->used && g->needed == f->needed && g->dataset == f->dataset && strcmp(g->digest, f->digest) == 0) {
+        g->used == f->used && g->needed == f->needed && g->dataset == f->dataset &&
+        strcmp(g->digest, f->digest) == 0) {
       return k;
     }
   }
@@ -218,9 +219,7 @@ static struct table {
 
 static uint64_t parts; /* hashes are looked at in so many parts */
 
-static uint64_t part_of(uint64_t hash) {
-  return (uint64_t)((unsigned __int128)hash * parts >> 64);
-}
+static uint64_t part_of(uint64_t hash) { return (uint64_t)((unsigned __int128)hash * parts >> 64); }
 
 static uint64_t slot_of(uint64_t hash) {
   return (uint64_t)((unsigned __int128)(hash * SHARD_XXH_PRIME1) * table.slots >> 64);
@@ -259,10 +258,10 @@ static bool each_name(const char *file, const char *digest, const char *root, ui
   if (!*file || base >= PATH_MAX || shard_listing_open(file, &listing) != 0) {
     return false;
   }
-  memcpy(path, root, base);
+  strcpy(path, root);
   shard_listing_info(listing, &info);
-  bool good = (!digest || strcmp(info.digest, digest) == 0) &&
-              shard_listing_seek(&cursor, listing, 0) == 0;
+  bool good =
+      (!digest || strcmp(info.digest, digest) == 0) && shard_listing_seek(&cursor, listing, 0) == 0;
   for (uint64_t i = 0; good && i < most && (n = shard_listing_next(&cursor, &name)) != 0; i++) {
     good = n > 0;
     if (good) {
@@ -309,8 +308,7 @@ static bool have_table(struct ctl_run *run, size_t facts, uint64_t part) {
   }
   table.hashes = memory[0];
   table.positions = memory[1];
-  table.good =
-      each_name(f->file, f->digest, run->roots[f->dataset], f->entries, take_part);
+  table.good = each_name(f->file, f->digest, run->roots[f->dataset], f->entries, take_part);
   return table.good;
 }
 
@@ -336,12 +334,12 @@ bool ctl_logs_sum(const char *file, const char *digest, const char *root, uint64
 static struct name {
   uint64_t hash;
   uint32_t counts; /* the latest of `counts`, and 1 */
-} *names;
+} * names;
 static struct count {
   uint32_t cell; /* twice the number from the group's first, and 1 of what was served */
   uint32_t count, next;
-} *counts;
-static uint32_t *places; /* of names, by hash, and 1 */
+} * counts;
+static uint32_t *places;                       /* of names, by hash, and 1 */
 static uint64_t name_count, count_count, room; /* of places: a power of two */
 
 /* Make room for so many notes, of which there are none as yet. */
@@ -354,7 +352,7 @@ static void clear(uint64_t notes) {
     free(counts);
     free(places);
     names = malloc(room / 2 * sizeof(*names));
-    counts = malloc(room / 2 * sizeof(*counts));
+    counts = calloc(room / 2, sizeof(*counts));
     places = malloc(room * sizeof(*places));
     had = room;
   }
@@ -577,8 +575,8 @@ static void count_group(struct ctl_run *run, const struct group *g) {
   for (size_t i = g->cells; g->rank >= 0 && i < run->cell_count; i++) {
     struct ctl_cell *c = &run->cells[i];
     size_t facts = c->facts;
-    c->known |= facts != SIZE_MAX && has_table(&run->facts[facts]) && c->read + c->others == c->distinct &&
-                have_table(run, facts, parts - 1);
+    c->known |= facts != SIZE_MAX && has_table(&run->facts[facts]) &&
+                c->read + c->others == c->distinct && have_table(run, facts, parts - 1);
   }
 }
 

@@ -24,7 +24,7 @@ struct ctl_facts {
   uint32_t how, strategy, size, shuffled; /* as struct shard_log_share */
   uint64_t seed, entries, used, needed;
   char digest[65];
-  char *file;   /* the listing's */
+  char *file;    /* the listing's */
   bool is_there; /* it is the listing with this digest */
   size_t dataset;
 };
@@ -52,7 +52,7 @@ struct ctl_cell {
 struct ctl_run {
   struct ctl_log *logs; /* by rank */
   size_t log_count;
-  char **roots; /* of datasets, with a slash at the end */
+  char **roots;              /* of datasets, with a slash at the end */
   size_t root_count, *order; /* of their names: processes tell of datasets in any */
   struct ctl_facts *facts;
   size_t facts_count;

@@ -55,9 +55,9 @@ static int print(void *context, FILE *out) {
 
 int ctl_page_write(const char *file, struct json_object *facts) {
   struct ctl_output output;
-  int rc = may_replace(file) ? CTL_DONE
-                             : ctl_fail("'%s' is there, and no page of shardctl verify: it stays",
-                                        file);
+  int rc = may_replace(file)
+               ? CTL_DONE
+               : ctl_fail("'%s' is there, and no page of shardctl verify: it stays", file);
   rc = rc == CTL_DONE ? ctl_output_open(file, NULL, SHARD_WHOLE_LAZY, &output) : rc;
   if (rc == CTL_DONE) {
     rc = ctl_output_print(&output, print, facts);

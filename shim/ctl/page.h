@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* page.h - what a run did, as one page of HTML: page.html with the JSON of shardctl verify in it. */
+/* page.h - what a run did, as one page of HTML: page.html with the JSON of shardctl verify in it.
+ */
 #pragma once
 
 struct json_object;

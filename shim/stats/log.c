@@ -23,7 +23,7 @@
 
 #define IN_SEGMENT (SHARD_LOG_SEGMENT / sizeof(struct shard_log_note))
 #define IN_HEAD (SHARD_LOG_HEAD / sizeof(struct shard_log_note))
-#define MOST_LOGS 10000 /* of one process, which has executed programs as often */
+#define MOST_LOGS 10000   /* of one process, which has executed programs as often */
 #define PATIENCE_MS 10000 /* for another thread, which writes a segment of zeros */
 
 enum { EMPTY, FILLING, FILLED, FAILED };
@@ -33,7 +33,7 @@ static struct own {
   atomic_int state[SHARD_LOG_SEGMENTS];
   _Atomic(void *) segment[SHARD_LOG_SEGMENTS];
   _Atomic uint64_t early; /* lost, while there is no log */
-} *own;
+} * own;
 
 static const char *folder;
 /* The last log that this process or its parent has made, where a child tells what it has lost. */
@@ -60,8 +60,7 @@ static int reserve(int fd, off_t at) {
   struct rlimit limit;
   size_t done = 0;
   /* Past the limit of a file's size the kernel sends a SIGXFSZ, which kills. */
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-      (rlim_t)at + SHARD_LOG_SEGMENT > limit.rlim_cur) {
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && (rlim_t)at + SHARD_LOG_SEGMENT > limit.rlim_cur) {
     return EFBIG;
   }
   while (done < sizeof(zeros)) {
@@ -93,10 +92,10 @@ static int reopen(void) {
   int fd = make_path(head()->name, path) == 0
                ? shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
                : -1;
-  if (fd >= 0 && (shard_kernel_fstat(fd, &st) != 0 ||
-                  shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD ||
-                  syscall(SYS_pread64, fd, &found, size, 0) != (long)size ||
-                  memcmp(&found, head(), size) != 0)) {
+  if (fd >= 0 &&
+      (shard_kernel_fstat(fd, &st) != 0 || shard_trust_judge(&st, NULL) != SHARD_TRUST_GOOD ||
+       syscall(SYS_pread64, fd, &found, size, 0) != (long)size ||
+       memcmp(&found, head(), size) != 0)) {
     shard_kernel_close(fd);
     fd = -1;
   }

@@ -32,14 +32,14 @@
 
 struct shard_log_head {
   uint64_t magic;
-  int64_t pid;               /* in this PID namespace */
-  uint64_t start, namespace; /* clock ticks from boot; inode */
-  int64_t begun;             /* milliseconds since 1970 */
-  _Atomic int64_t ended;     /* the same; 0: the process did not end by exit(3) or _exit(2) */
-  _Atomic uint64_t notes;    /* places taken; a place that stays zero is lost, too */
-  _Atomic uint64_t shares;   /* the place of the latest share, and 1; 0: there is none */
-  _Atomic uint64_t lost;     /* opens that could not be noted: no space, no descriptor, the cap */
-  _Atomic uint64_t job;      /* a hash of its identity (cache/job.h); 0: not known */
+  int64_t pid;                /* in this PID namespace */
+  uint64_t start, namespace;  /* clock ticks from boot; inode */
+  int64_t begun;              /* milliseconds since 1970 */
+  _Atomic int64_t ended;      /* the same; 0: the process did not end by exit(3) or _exit(2) */
+  _Atomic uint64_t notes;     /* places taken; a place that stays zero is lost, too */
+  _Atomic uint64_t shares;    /* the place of the latest share, and 1; 0: there is none */
+  _Atomic uint64_t lost;      /* opens that could not be noted: no space, no descriptor, the cap */
+  _Atomic uint64_t job;       /* a hash of its identity (cache/job.h); 0: not known */
   _Atomic int32_t rank, size; /* -1: not known, as yet */
   char host[72], launcher[32], version[32];
   char name[160]; /* of the file */
@@ -55,7 +55,8 @@ enum shard_log_kind {
 #define SHARD_LOG_MARK 0x5348
 
 struct shard_log_note {
-  _Atomic uint64_t hash; /* XXH64, seed 0, of the canonical root, a slash if it has none, the name */
+  _Atomic uint64_t
+      hash; /* XXH64, seed 0, of the canonical root, a slash if it has none, the name */
   _Atomic uint64_t what; /* epoch, dataset, kind, SHARD_LOG_MARK: 32, 8, 8, 16 bits; stored last */
 };
 static_assert(sizeof(struct shard_log_note) == 16, "a note is 16 bytes");
@@ -84,7 +85,7 @@ struct shard_log_share {
   uint64_t seed, entries, used; /* entries of the listing; how many of them are used, */
   uint64_t needed;              /* and how many the program's steps account for */
   char digest[64];              /* of the listing; zeros: there is none */
-  char texts[];                 /* the root, as long as root_length, and the listing's path, a NUL */
+  char texts[]; /* the root, as long as root_length, and the listing's path, a NUL */
 };
 
 #define SHARD_LOG_SHARE_MOST 8400 /* bytes, with both paths */

@@ -27,7 +27,9 @@ static struct group {
   atomic_uint count;
 } groups[2]; /* of SHARD_DATASET, and of the program */
 
-struct shard_opens_dataset *shard_opens_dataset(int i) { return &datasets[i]; }
+struct shard_opens_dataset *shard_opens_dataset(int i) {
+  return &datasets[i];
+}
 
 int shard_opens_find(const char *path, bool program) {
   unsigned n = atomic_load(&added);
@@ -100,9 +102,9 @@ size_t shard_opens_root(int i, char *buf, size_t size) {
 /* A directory as it was reached. */
 struct spot {
   uint64_t dev, ino, mount;
-  int64_t changed; /* its ctime: it may be moved, and its inode be another directory's later */
-  unsigned added;  /* how many datasets there were */
-  int dataset;     /* -1: none */
+  int64_t changed;     /* its ctime: it may be moved, and its inode be another directory's later */
+  unsigned added;      /* how many datasets there were */
+  int dataset;         /* -1: none */
   uint32_t base, root; /* bytes of `path`, with a slash at the end; of the root's part of it */
 };
 
@@ -113,10 +115,11 @@ static struct kept {
   char path[424];
 } kept_spots[KEPT];
 
-/* Fill in s->dataset and base, and path[2 * PATH_MAX]. false: it cannot be told. */
-__attribute__((noinline)) static bool find_spot(int dirfd, const char *directory,
-                                                const struct statx *st, struct spot *s,
-                                                char *path) {
+#define PATH_ROOM (2UL * PATH_MAX)
+
+/* Fill in s->dataset and base, and path[PATH_ROOM]. false: it cannot be told. */
+__attribute__((noinline)) static bool
+find_spot(int dirfd, const char *directory, const struct statx *st, struct spot *s, char *path) {
   int fd = shard_kernel_open(dirfd, directory, O_PATH | O_DIRECTORY), rc = 0;
   if (fd < 0) { /* no descriptor is left, or the directory has just gone */
     return false;
@@ -130,8 +133,8 @@ __attribute__((noinline)) static bool find_spot(int dirfd, const char *directory
     if (rc > 0) {
       const struct shard_climb_root *first = atomic_load(&group->roots[place.which].first);
       s->dataset = group->number[place.which];
-      s->root = first ? (uint32_t)join(path, 2 * PATH_MAX, first->path, "") : 0;
-      s->base = first ? (uint32_t)join(path, 2 * PATH_MAX, first->path, place.path) : 0;
+      s->root = first ? (uint32_t)join(path, PATH_ROOM, first->path, "") : 0;
+      s->base = first ? (uint32_t)join(path, PATH_ROOM, first->path, place.path) : 0;
       rc = s->base > 0 ? 1 : -ENAMETOOLONG;
       free(place.path);
     }
@@ -219,7 +222,7 @@ static int lose(int fd) {
  * the dataset. */
 static int find_name(int fd, int dirfd, const char *directory, const char *name, uint64_t *hash,
                      bool *outside) {
-  char path[2 * PATH_MAX + NAME_MAX + 2];
+  char path[PATH_ROOM + NAME_MAX + 2];
   struct spot s;
   struct statx st;
   struct stat file;
@@ -228,15 +231,15 @@ static int find_name(int fd, int dirfd, const char *directory, const char *name,
   if (shard_climb_stat(dirfd, directory, &st) != 0 || !locate(dirfd, directory, &st, &s, path)) {
     return lose(fd);
   }
-  *outside = s.dataset < 0 || !belongs(&datasets[s.dataset].options, path + s.root,
-                                       s.base - s.root, name, length);
+  *outside = s.dataset < 0 ||
+             !belongs(&datasets[s.dataset].options, path + s.root, s.base - s.root, name, length);
   if (*outside) {
     return -1;
   }
   if (length > NAME_MAX || shard_kernel_fstat(fd, &file) != 0) {
     return lose(fd);
   }
-  memcpy(path + s.base, name, length);
+  memcpy(path + s.base, name, length + 1);
   *hash = shard_xxh64(path, s.base + length, 0);
   return S_ISDIR(file.st_mode) ? -1 : s.dataset;
 }

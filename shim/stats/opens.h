@@ -15,8 +15,8 @@
 
 /* Datasets are added and never removed; their numbers are those of the process's notes. */
 struct shard_opens_dataset {
-  const char *path; /* as it was named, absolute, or s3://bucket/prefix/ */
-  bool program;     /* the program has listed it, and divides it itself */
+  const char *path;             /* as it was named, absolute, or s3://bucket/prefix/ */
+  bool program;                 /* the program has listed it, and divides it itself */
   struct shard_options options; /* which names are of it */
 };
 struct shard_opens_dataset *shard_opens_dataset(int i);

@@ -127,8 +127,7 @@ void shard_stats_share(int i, const struct shard_stats_share *s) {
 
 /* A program that divides the dataset itself reads `used` of its names. */
 static int tell_program(const char *root, const struct shard_options *options,
-                        const struct shard_log_share *share, const char *digest,
-                        const char *file) {
+                        const struct shard_log_share *share, const char *digest, const char *file) {
   char path[PATH_MAX];
   int saved = errno, i = -1;
   if (shard_stats_on() && !strstr(root, "://")) { /* it may be a relative path */
@@ -175,10 +174,10 @@ uint64_t shard_stats_hash(const char *name, size_t length) { return shard_xxh64(
 static uint64_t epoch_now(int i) {
   uint64_t own = atomic_load(&reading[i].epoch);
   int64_t ranks = own > 0 ? 0 : shard_run_epoch();
-  return own > 0                            ? own - 1
-         : ranks > 0                        ? (uint64_t)ranks
+  return own > 0                           ? own - 1
+         : ranks > 0                       ? (uint64_t)ranks
          : shard_opens_dataset(i)->program ? 1
-                                            : shard_config()->epoch;
+                                           : shard_config()->epoch;
 }
 
 static void note(int i, uint64_t epoch, enum shard_log_kind kind, uint64_t hash) {

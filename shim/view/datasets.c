@@ -14,8 +14,8 @@
 #include "config/dataset.h"
 #include "config/launcher.h"
 #include "config/pattern.h"
-#include "view/once.h"
 #include "host/place.h"
+#include "view/once.h"
 
 #define UNREAD (-2) /* no epoch: the root was not read */
 

@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/place.h"
 #include "libshard.h"
 #include "listing/options.h"
 #include "view/once.h"
-#include "host/place.h"
 #include "view/serve.h"
 
 struct shard_edition; /* loading.c's */

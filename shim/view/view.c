@@ -33,6 +33,7 @@
 #include "cache/job.h"
 #include "config/config.h"
 #include "config/launcher.h"
+#include "host/place.h"
 #include "host/real.h"
 #include "stats/rank_page.h"
 #include "stats/stats.h"
@@ -40,16 +41,13 @@
 #include "view/datasets.h"
 #include "view/loading.h"
 #include "view/once.h"
-#include "host/place.h"
 #include "view/serve.h"
 
 static atomic_int view_now = -1; /* enum shard_view, once decided */
 
 enum shard_view shard_view_asked(void) { return shard_config()->view; }
 
-void shard_view_set(enum shard_view view) {
-  atomic_store(&view_now, (int)view);
-}
+void shard_view_set(enum shard_view view) { atomic_store(&view_now, (int)view); }
 
 static enum shard_view current_view(void) {
   int view = atomic_load_explicit(&view_now, memory_order_acquire);
@@ -102,12 +100,14 @@ void shard_view_leave(void) {
   if (found) {
     shard_launcher_find(found);
   }
-  /* Of the rank's processes the topmost, which the launcher has started; and of one rank of a node. */
+  /* Of the rank's processes the topmost, which the launcher has started; and of one rank of a node.
+   */
   if (found && found->rc == 0 && found->world.size > 1 && found->world.local_rank <= 0 &&
       (!found->youngest || found->youngest->age <= 1) && (!found->own || found->own->age <= 1)) {
-    shard_log(SHARD_LOG_WARN, "files of SHARD_DATASET were opened, and nobody has listed it: where the "
-                              "names came from (a pattern such as {00..62}, a CSV), libshard has "
-                              "divided nothing, and each rank reads all of them");
+    shard_log(SHARD_LOG_WARN,
+              "files of SHARD_DATASET were opened, and nobody has listed it: where the "
+              "names came from (a pattern such as {00..62}, a CSV), libshard has "
+              "divided nothing, and each rank reads all of them");
   }
   free(found);
   errno = saved;

@@ -184,7 +184,7 @@ P
 mkdir "$WORK/tars"; touch "$WORK/tars"/{00..62}.tar
 job 4 "$PYTHON $WORK/twice.py $WORK/tars" SHARD_DATASET="$WORK/tars"
 verify "divided twice" 1 "only 16 of 63 files were opened by their ranks" "$S"
-verdict "... and the reason is told" "$(grep -q "was it divided twice" "$WORK/said" || cat "$WORK/said")"
+verdict "... and the reason is told" "$(grep -q "were they divided twice" "$WORK/said" || cat "$WORK/said")"
 verdict "... in JSON, too" "$("$CTL" verify "$S" --json | grep -qF '"proven": false' || "$CTL" verify "$S" --json)"
 
 # A program that opens files by names that it has from elsewhere: each rank reads all, and is told so.

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/xxh64.h"
 #include "base/words.h"
+#include "base/xxh64.h"
 #include "libshard.h"
 #include "stats/log.h"
 
