@@ -248,8 +248,10 @@ static void put_difference(struct text *t, int rank, const struct ctl_facts *f, 
   } else {
     for (int k = 0; k < 2; k++) {
       const struct ctl_facts *one = k ? g : f;
-      put(t, "%srank %d has strategy %s, ", k ? ", " : "", k ? other : rank,
-          shard_words_at(shard_words_strategies, one->strategy));
+      put(t, "%srank %d has strategy %s, remainder %s, samples by %s, ", k ? ", " : "",
+          k ? other : rank, shard_words_at(shard_words_strategies, one->strategy),
+          shard_words_at(shard_words_remainders, one->remainder),
+          shard_words_at(shard_words_samples, one->sample));
       put(t, one->shuffled ? "seed %" PRIu64 : "not shuffled", one->seed);
     }
   }
@@ -293,6 +295,16 @@ static bool add_up(const struct ctl_run *run, size_t dataset, uint64_t epoch, st
   return good;
 }
 
+/* How often a name is in the ranks' shares. */
+static const char *show_often(const struct ctl_facts *f) {
+  bool whole = f->sample == SHARD_SAMPLE_FILE && f->used % f->size == 0;
+  return f->remainder == SHARD_REMAINDER_DROP && !whole
+             ? "each name once, but those of the last, fewer samples than ranks (remainder drop)"
+         : f->remainder == SHARD_REMAINDER_REPEAT && !whole
+             ? "each name once, and some twice, so that all have as many samples (remainder repeat)"
+             : "each name once";
+}
+
 static bool check_shares(const struct ctl_run *run, size_t dataset) {
   const struct ctl_share *first = NULL;
   const struct ctl_facts *f = NULL;
@@ -314,7 +326,8 @@ static bool check_shares(const struct ctl_run *run, size_t dataset) {
     }
     const struct ctl_facts *h = &run->facts[before->facts];
     bool same = g->how == h->how && g->strategy == h->strategy && g->size == h->size &&
-                g->seed == h->seed && g->shuffled == h->shuffled;
+                g->seed == h->seed && g->shuffled == h->shuffled && g->remainder == h->remainder &&
+                g->sample == h->sample;
     bool names =
         own || (by_epoch && before->epoch != s->epoch) ||
         (strcmp(g->digest, h->digest) == 0 && g->entries == h->entries && g->used == h->used);
@@ -363,12 +376,12 @@ static bool check_shares(const struct ctl_run *run, size_t dataset) {
     put(&t, "a world of one: all names are rank 0's");
   } else if (good && f->how == SHARD_LOG_BY_EPOCH) {
     put(&t,
-        "%d ranks share one list in each epoch, each name once, by %s; whether it has all "
+        "%d ranks share one list in each epoch, %s, by %s; whether it has all "
         "names is not looked at",
-        size, strategy);
+        size, show_often(f), strategy);
   } else if (good) {
-    put(&t, "%d ranks share one listing of %s names, digest %s, each name once, by %s%s", size,
-        N(f->entries), show_digest(f), strategy, f->shuffled ? ", shuffled" : "");
+    put(&t, "%d ranks share one listing of %s names, digest %s, %s, by %s%s", size, N(f->entries),
+        show_digest(f), show_often(f), strategy, f->shuffled ? ", shuffled" : "");
   }
   say("shares", run->roots[dataset], "", good, &t);
   return good;
@@ -696,6 +709,7 @@ static struct json_object *make_dataset(const struct ctl_run *run, size_t datase
   for (size_t i = 0; i < run->facts_count && !f; i++) {
     f = run->facts[i].dataset == dataset ? &run->facts[i] : NULL;
   }
+  bool shared = f && f->how != SHARD_LOG_PROGRAM;
   ctl_json_add_text(o, "dataset", run->roots[dataset]);
   ctl_json_add_text(o, "names", ways[f ? f->how : 0]);
   ctl_json_add_known(o, "entries", f ? f->entries : 0, f && f->digest[0]);
@@ -703,9 +717,10 @@ static struct json_object *make_dataset(const struct ctl_run *run, size_t datase
   ctl_json_add_text(o, "digest", f && f->digest[0] ? f->digest : NULL);
   ctl_json_add_text(o, "listing", f && *f->file ? f->file : NULL);
   ctl_json_add_text(o, "strategy",
-                    f && f->how != SHARD_LOG_PROGRAM
-                        ? shard_words_at(shard_words_strategies, f->strategy)
-                        : NULL);
+                    shared ? shard_words_at(shard_words_strategies, f->strategy) : NULL);
+  ctl_json_add_text(o, "remainder",
+                    shared ? shard_words_at(shard_words_remainders, f->remainder) : NULL);
+  ctl_json_add_text(o, "sample", shared ? shard_words_at(shard_words_samples, f->sample) : NULL);
   ctl_json_add_known(o, "seed", f ? f->seed : 0, f && f->shuffled);
   ctl_json_add(o, "cells", make_cells(run, dataset));
   return o;

@@ -15,6 +15,7 @@
 #include "base/xxh64.h"
 #include "ctl/ctl.h"
 #include "libshard.h"
+#include "listing/samples.h"
 #include "shard/shard.h"
 #include "stats/log.h"
 
@@ -76,9 +77,9 @@ static size_t find_facts(struct ctl_run *run, const struct ctl_facts *f) {
   for (size_t k = run->facts_count; k-- > 0;) { /* a new one is like the one before */
     const struct ctl_facts *g = &run->facts[k];
     if (g->how == f->how && g->strategy == f->strategy && g->size == f->size &&
-        g->shuffled == f->shuffled && g->seed == f->seed && g->entries == f->entries &&
-        g->used == f->used && g->needed == f->needed && g->dataset == f->dataset &&
-        strcmp(g->digest, f->digest) == 0) {
+        g->shuffled == f->shuffled && g->remainder == f->remainder && g->sample == f->sample &&
+        g->seed == f->seed && g->entries == f->entries && g->used == f->used &&
+        g->needed == f->needed && g->dataset == f->dataset && strcmp(g->digest, f->digest) == 0) {
       return k;
     }
   }
@@ -113,7 +114,8 @@ static bool read_share(struct ctl_run *run, struct ctl_log *log, int fd, uint64_
   u.bytes[8 * n] = 0;
   size_t root = u.share.root_length;
   if (root == 0 || root > 8 * n - size || u.share.size == 0 || u.share.how > SHARD_LOG_PROGRAM ||
-      u.share.strategy > SHARD_STRATEGY_HASH || u.share.rank >= u.share.size ||
+      u.share.strategy > SHARD_STRATEGY_HASH || u.share.remainder > SHARD_REMAINDER_REPEAT ||
+      u.share.sample > SHARD_SAMPLE_DIRECTORY || u.share.rank >= u.share.size ||
       u.share.previous >= *at) {
     return false;
   }
@@ -121,6 +123,8 @@ static bool read_share(struct ctl_run *run, struct ctl_log *log, int fd, uint64_
                             .strategy = u.share.strategy,
                             .size = u.share.size,
                             .shuffled = u.share.shuffled,
+                            .remainder = u.share.remainder,
+                            .sample = u.share.sample,
                             .seed = u.share.seed,
                             .entries = u.share.entries,
                             .used = u.share.used,
@@ -217,6 +221,48 @@ static struct table {
   uint32_t *positions;
 } table = {.facts = SIZE_MAX};
 
+/* Whether ranks share samples of several files. */
+static bool is_by_samples(const struct ctl_facts *f) {
+  return f->sample != SHARD_SAMPLE_FILE &&
+         (f->how == SHARD_LOG_ONE || f->how == SHARD_LOG_BY_EPOCH);
+}
+
+/* The rank's share of what it shares with others, or all. */
+static struct shard_share share_of(const struct ctl_facts *f, int rank, uint64_t epoch) {
+  bool all = f->how != SHARD_LOG_ONE && f->how != SHARD_LOG_BY_EPOCH;
+  struct shard_share share;
+  shard_share_init(&share, (enum shard_strategy)f->strategy,
+                   all ? SHARD_REMAINDER_KEEP : (enum shard_remainder)f->remainder,
+                   all ? 0 : (uint32_t)rank, all ? 1 : f->size,
+                   is_by_samples(f) ? f->samples : f->used,
+                   f->shuffled && !all ? shard_shuffle_key(f->seed, epoch) : 0);
+  return share;
+}
+
+/* How many files a share has. */
+static uint64_t count_files(const struct ctl_facts *f, const struct shard_share *share) {
+  static struct shard_listing *listing;
+  static const struct ctl_facts *of;
+  uint64_t files = 0;
+  if (!is_by_samples(f)) {
+    return share->count;
+  }
+  if (of != f) {
+    shard_listing_close(listing);
+    of = f;
+    listing = NULL;
+    if (!f->is_there || shard_listing_open(f->file, &listing) != 0) {
+      listing = NULL;
+    }
+  }
+  for (uint64_t k = 0; listing && k < share->count; k++) {
+    uint64_t sample = shard_share_at(share, shard_share_place(share, k));
+    files += (uint64_t)(shard_listing_sample_begin(listing, sample + 1) -
+                        shard_listing_sample_begin(listing, sample));
+  }
+  return files;
+}
+
 static uint64_t parts; /* hashes are looked at in so many parts */
 
 static uint64_t part_of(uint64_t hash) { return (uint64_t)((unsigned __int128)hash * parts >> 64); }
@@ -244,11 +290,12 @@ static uint64_t look_up(uint64_t hash, uint64_t at) {
   return UINT64_MAX;
 }
 
-/* Call `take` with the hash of each of the first `most` names below the root. false: the listing
- * cannot be read, or is another one. */
+/* Call `take` with the hash of each of the first `most` names below the root, and its position or
+ * sample. false: the listing cannot be read, or is another one. */
 static bool each_name(const char *file, const char *digest, const char *root, uint64_t most,
-                      void (*take)(uint64_t hash, uint64_t position)) {
+                      bool samples, void (*take)(uint64_t hash, uint64_t position)) {
   static struct shard_cursor cursor;
+  struct shard_sample_cursor near = {.end = 0};
   static char path[2 * PATH_MAX + SHARD_NAME_MAX];
   struct shard_listing *listing;
   struct shard_listing_info info;
@@ -263,10 +310,11 @@ static bool each_name(const char *file, const char *digest, const char *root, ui
   bool good =
       (!digest || strcmp(info.digest, digest) == 0) && shard_listing_seek(&cursor, listing, 0) == 0;
   for (uint64_t i = 0; good && i < most && (n = shard_listing_next(&cursor, &name)) != 0; i++) {
-    good = n > 0;
+    int64_t position = samples ? shard_listing_sample_near(listing, i, &near) : (int64_t)i;
+    good = n > 0 && position >= 0;
     if (good) {
       memcpy(path + base, name, (size_t)n);
-      take(shard_xxh64(path, base + (size_t)n, 0), i);
+      take(shard_xxh64(path, base + (size_t)n, 0), (uint64_t)position);
     }
   }
   shard_listing_close(listing);
@@ -308,7 +356,8 @@ static bool have_table(struct ctl_run *run, size_t facts, uint64_t part) {
   }
   table.hashes = memory[0];
   table.positions = memory[1];
-  table.good = each_name(f->file, f->digest, run->roots[f->dataset], f->entries, take_part);
+  table.good = each_name(f->file, f->digest, run->roots[f->dataset], f->entries, is_by_samples(f),
+                         take_part);
   return table.good;
 }
 
@@ -322,7 +371,7 @@ static void take_sum(uint64_t hash, uint64_t position) {
 bool ctl_logs_sum(const char *file, const char *digest, const char *root, uint64_t most,
                   uint64_t *count, uint64_t *sum) {
   total_count = total_sum = 0;
-  bool good = each_name(file, digest, root, most, take_sum);
+  bool good = each_name(file, digest, root, most, false, take_sum);
   *count = total_count;
   *sum = total_sum;
   return good;
@@ -502,13 +551,10 @@ static void add_up(struct ctl_run *run, const struct group *g) {
 static void find_own(struct ctl_run *run, const struct group *g, size_t facts) {
   static struct shard_share *shares;
   const struct ctl_facts *f = &run->facts[facts];
-  bool all = f->how != SHARD_LOG_ONE && f->how != SHARD_LOG_BY_EPOCH;
   free(shares);
   shares = calloc(run->cell_count - g->cells, sizeof(*shares));
   for (size_t i = g->cells; shares && i < run->cell_count; i++) {
-    uint64_t key = f->shuffled && !all ? shard_shuffle_key(f->seed, run->cells[i].epoch) : 0;
-    shard_share_init(&shares[i - g->cells], (enum shard_strategy)f->strategy,
-                     all ? 0 : (uint32_t)g->rank, all ? 1 : f->size, f->entries, key);
+    shares[i - g->cells] = share_of(f, g->rank, run->cells[i].epoch);
   }
   for (uint64_t i = 0; shares && i < name_count; i++) {
     if (i + 16 < name_count) {
@@ -592,16 +638,11 @@ static void make_cells(struct ctl_run *run, const struct group *g, size_t *share
     struct ctl_facts *f = &run->facts[s->facts];
     c->mixed |= c->facts != SIZE_MAX && c->facts != s->facts;
     c->facts = s->facts;
-    bool all = f->how != SHARD_LOG_ONE && f->how != SHARD_LOG_BY_EPOCH;
     if (f->how == SHARD_LOG_HASHED) {
       c->known = true;
     } else {
-      struct shard_share share_of;
-      uint64_t at, end, step;
-      shard_share_init(&share_of, (enum shard_strategy)f->strategy, all ? 0 : (uint32_t)s->rank,
-                       all ? 1 : f->size, f->used, 0);
-      shard_share_places(&share_of, &at, &end, &step);
-      c->own = at < end ? (end - at + step - 1) / step : 0;
+      struct shard_share its = share_of(f, s->rank, s->epoch);
+      c->own = count_files(f, &its);
     }
   }
 }
@@ -634,6 +675,7 @@ static bool is_listing(struct ctl_facts *f, const char *file) {
     return false;
   }
   shard_listing_info(listing, &info);
+  f->samples = shard_listing_samples(listing);
   shard_listing_close(listing);
   if (f->how == SHARD_LOG_ALL) { /* it sees the real directory: so many names, if they are all */
     memcpy(f->digest, info.digest, sizeof(f->digest));

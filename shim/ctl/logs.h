@@ -21,8 +21,9 @@ struct ctl_log {
 
 /* What processes have told of how they come to a dataset's names: equal ones are one. */
 struct ctl_facts {
-  uint32_t how, strategy, size, shuffled; /* as struct shard_log_share */
+  uint32_t how, strategy, size, shuffled, remainder, sample; /* as struct shard_log_share */
   uint64_t seed, entries, used, needed;
+  uint64_t samples; /* of the listing, if it is there */
   char digest[65];
   char *file;    /* the listing's */
   bool is_there; /* it is the listing with this digest */

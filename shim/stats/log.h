@@ -81,6 +81,7 @@ enum shard_log_how {
 struct shard_log_share {
   uint32_t how, strategy, rank, size; /* enum shard_log_how, enum shard_strategy */
   uint32_t shuffled, root_length;
+  uint32_t remainder, sample; /* enum shard_remainder, enum shard_sample */
   uint64_t previous;
   uint64_t seed, entries, used; /* entries of the listing; how many of them are used, */
   uint64_t needed;              /* and how many the program's steps account for */

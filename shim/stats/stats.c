@@ -112,6 +112,9 @@ void shard_stats_share(int i, const struct shard_stats_share *s) {
                                     .rank = s->rank,
                                     .size = s->size,
                                     .shuffled = s->shuffled,
+                                    .remainder = s->how == SHARD_LOG_RANKS ? SHARD_REMAINDER_KEEP
+                                                                           : config->remainder,
+                                    .sample = config->sample,
                                     .seed = s->shuffled ? config->seed : 0};
     if (s->listing) {
       shard_listing_info(s->listing, &info);
@@ -177,7 +180,7 @@ static uint64_t epoch_now(int i) {
   return own > 0                           ? own - 1
          : ranks > 0                       ? (uint64_t)ranks
          : shard_opens_dataset(i)->program ? 1
-                                           : shard_config()->epoch;
+                                           : shard_epoch_number(shard_config()->epoch);
 }
 
 static void note(int i, uint64_t epoch, enum shard_log_kind kind, uint64_t hash) {

@@ -125,10 +125,8 @@ static bool sees_all(const struct shard_view_dataset *d, int64_t epoch) {
   if (own.size != 1 || shard_epoch_shuffles(epoch) || config->listing) {
     return false;
   }
-  const struct shard_stats_share share = {.how = SHARD_LOG_ALL,
-                                          .rank = own.rank,
-                                          .size = own.size,
-                                          .epoch = shard_epoch_number(epoch)};
+  const struct shard_stats_share share = {
+      .how = SHARD_LOG_ALL, .rank = own.rank, .size = own.size, .epoch = shard_epoch_number(epoch)};
   shard_stats_share(shard_stats_find(d->path), &share);
   return true;
 }

@@ -44,7 +44,7 @@ class Log:
             kind, dataset, epoch = what >> 16 & 255, what >> 24 & 255, what >> 32
             if kind == SHARE:
                 text = b"".join(data[4096 + 16 * k:4104 + 16 * k] for k in range(i + 1, i + 1 + value))
-                root = text[struct.calcsize("<6I5Q64s"):][:struct.unpack_from("<20xI", text)[0]]
+                root = text[struct.calcsize("<8I5Q64s"):][:struct.unpack_from("<20xI", text)[0]]
                 roots[dataset] = os.fsdecode(root)
                 i += value
             elif kind == OPENED:
@@ -90,7 +90,7 @@ def write(folder, root, entries, rank, size, epochs):
         notes.append(struct.pack("<QQ", value, epoch << 32 | kind << 16 | 0x5348))
 
     for epoch, names in enumerate(epochs):
-        text = struct.pack("<6I5Q64s", 2, 0, rank, size, 0, len(os.fsencode(root)), previous, 0, entries, entries, entries, b"0" * 64)
+        text = struct.pack("<8I5Q64s", 2, 0, rank, size, 0, len(os.fsencode(root)), 0, 0, previous, 0, entries, entries, entries, b"0" * 64)
         text += os.fsencode(root) + bytes(8)
         previous = len(notes) + 1
         words = [text[i:i + 8].ljust(8, b"\0") for i in range(0, len(text), 8)]
