@@ -128,19 +128,34 @@ void shard_stats_share(int i, const struct shard_stats_share *s) {
   errno = saved;
 }
 
-/* A program that divides the dataset itself reads `used` of its names. */
-static int tell_program(const char *root, const struct shard_options *options,
-                        const struct shard_log_share *share, const char *digest, const char *file) {
+/* Add a dataset that the program divides itself. Its number, or -1. */
+static int add_program(const char *root, const struct shard_options *options) {
   char path[PATH_MAX];
-  int saved = errno, i = -1;
-  if (shard_stats_on() && !strstr(root, "://")) { /* it may be a relative path */
+  if (!strstr(root, "://")) { /* it may be a relative path */
     int fd = shard_kernel_open(AT_FDCWD, root, O_PATH | O_DIRECTORY);
     root = fd >= 0 && shard_climb_read_path(fd, path, sizeof(path)) > 0 ? path : NULL;
     shard_kernel_close(fd);
   }
-  if (shard_stats_on() && root) {
-    i = shard_opens_add(root, true, options);
+  return root ? shard_opens_add(root, true, options) : -1;
+}
+
+static const struct shard_options all_names = {.hidden = true};
+
+/* In a process that the rank's has started anew: what it reads, the rank's page tells. */
+static void learn(void) {
+  static atomic_bool learnt;
+  struct shard_rank_page *page = shard_rank_page();
+  if (page && page->nonce != 0 && !atomic_exchange(&learnt, true)) {
+    for (uint32_t i = 0; i < atomic_load(&page->folders) && i < SHARD_RANK_PAGE_FOLDERS; i++) {
+      add_program(page->folder[i].prefix, &all_names);
+    }
   }
+}
+
+/* The program reads `used` of a dataset's names. */
+static int tell_program(const char *root, const struct shard_options *options,
+                        const struct shard_log_share *share, const char *digest, const char *file) {
+  int saved = errno, i = shard_stats_on() ? add_program(root, options) : -1;
   if (i >= 0) {
     tell_share(i, 1, share, digest, file);
   }
@@ -164,9 +179,8 @@ int shard_stats_dataset(const char *root, const struct shard_listing *listing, u
 
 int shard_stats_names(const char *root, const char digest[65], uint64_t entries, uint64_t used,
                       uint64_t needed) {
-  static const struct shard_options all = {.hidden = true};
   const struct shard_log_share share = PROGRAM(entries, used, needed);
-  return tell_program(root, &all, &share, digest, NULL);
+  return tell_program(root, &all_names, &share, digest, NULL);
 }
 
 /* ---- names -------------------------------------------------------------- */
@@ -200,6 +214,7 @@ void shard_stats_opened(int fd, int dirfd, const char *path, int flags) {
   uint64_t hash;
   int saved = errno;
   if (!(flags & (O_PATH | O_DIRECTORY))) { /* O_TMPFILE has the latter */
+    learn();
     int i = shard_opens_locate(fd, dirfd, path, &hash);
     if (i >= 0) {
       note(i, epoch_now(i), SHARD_LOG_OPENED, hash);
@@ -231,6 +246,9 @@ void shard_stats_object(const char *url, const char *name, size_t length) {
   int saved = errno, i = -1;
   for (int program = 1; program >= 0 && i < 0 && shard_stats_on(); program--) {
     i = shard_opens_find(url, program);
+  }
+  if (i < 0 && shard_stats_on()) { /* the process that knows it has started this one anew */
+    i = add_program(url, &all_names);
   }
   bool marker = length == 0 || name[length - 1] == '/';
   if (i >= 0 && !marker &&

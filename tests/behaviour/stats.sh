@@ -220,6 +220,25 @@ for how in none list worker; do
   [ $how = none ] && verify "... and verify says it" 1 "no process has listed it, so libshard has divided nothing" "$S.brace"
 done
 
+# A program that divides its files itself (DLIO): what it starts anew learns of the dataset, and the epoch, by the rank's page.
+cat >"$WORK/program.py" <<'P'
+import ctypes, os, subprocess, sys
+api, data, u64 = ctypes.CDLL(None), sys.argv[1].encode(), ctypes.c_uint64
+names = sorted(os.listdir(sys.argv[1]))
+if "worker" not in sys.argv:
+    mark = ctypes.create_string_buffer(100)
+    assert api.shard_run_begin(mark, 100) == 0 and api.shard_run_watch(0, data + b"/", b"tar") == 0
+    assert api.shard_stats_names(data, b"0" * 64, u64(63), u64(63), u64(60)) == 0
+    for epoch in 1, 2:
+        assert api.shard_run_set_epoch(u64(epoch)) == 0
+        env = {**os.environ, "LIBSHARD_RUN": mark.value.decode()}
+        subprocess.run([sys.executable, __file__, sys.argv[1], "worker"], env=env, check=True)
+    names = names[:0]
+for name in names[:61]: open(os.path.join(sys.argv[1], name)).close()
+P
+rank SHARD_DATASET="$WORK/tars" SHARD_VIEW=off "$PYTHON" "$WORK/program.py" "$WORK/tars"; logs "workers that are started anew" "j.opened == 122 and j.epochs == [1, 2] and j.roots == ['$WORK/tars/'] and len(j.logs) == 3"
+verify "... read what the steps account for" 0 "read '$WORK/tars/', epoch 1 to 2: proven: 61 of 63 files were opened, each by one rank alone; the steps account for 60" "$S"
+
 # ---- ranks that a program sets itself
 cat >"$WORK/own.py" <<'P'
 import multiprocessing, os, sys
