@@ -96,7 +96,7 @@ done
 damage() { cp "$L" "$WORK/bad"; printf "$2" | dd of="$WORK/bad" bs=1 seek="$1" conv=notrunc 2>/dev/null; }
 damage 40 '\377'; bad "listing's header damaged" SHARD_LISTING SHARD_LISTING="$WORK/bad"
 damage 8 '\002'; bad "listing of version 2" "SHARD_LISTING.*version" SHARD_LISTING="$WORK/bad"
-damage 563 '\377'; bad "listing's names damaged" "SHARD_LISTING='$WORK/bad'.* damaged" SHARD_LISTING="$WORK/bad"
+damage 635 '\377'; bad "listing's names damaged" "SHARD_LISTING='$WORK/bad'.* damaged" SHARD_LISTING="$WORK/bad"
 mkdir "$WORK/far"; cp -r "$D" "$WORK/far/moved"; "$CTL" index "$WORK/far/moved" -o "$WORK/l2" >/dev/null
 run SHARD_STRATEGY=range SHARD_LISTING="$WORK/l2" -- find "$D" -type f >"$WORK/out" 2>"$WORK/err"
 verdict "listing of another directory: not used" "$([ "$(wc -l <"$WORK/out")" = 5 ] || shown cat "$WORK/out")"

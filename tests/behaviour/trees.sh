@@ -295,7 +295,7 @@ done
 export SHARD_CACHE_DIR=$WORK/damaged SHARD_JOB=damaged
 served 0 2 range ls "$D" >/dev/null
 # Behind the header (listing/format.h): in the first block.
-for f in "$WORK"/damaged/*.listing; do printf '\377' | dd of="$f" bs=1 seek=563 conv=notrunc 2>/dev/null; done
+for f in "$WORK"/damaged/*.listing; do printf '\377' | dd of="$f" bs=1 seek=635 conv=notrunc 2>/dev/null; done
 for o in phys phys,depth chdir; do
   served 0 2 range "$WORK/trees" nftw $o,brief 3 0 data >"$WORK/got" 2>"$WORK/err"
   verdict "damaged listing, nftw $o" "$(grep -q '^returns -1, errno 5 ' "$WORK/got" || shown cat "$WORK/got")"
