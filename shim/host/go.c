@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define MAGIC "\xff Go buildinf:"
-#define ALIGNED 16
+#define ALIGNED ((size_t)16)
 
 /* The main program comes first. */
 static int look(struct dl_phdr_info *info, size_t size, void *found) {

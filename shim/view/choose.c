@@ -78,12 +78,14 @@ static int choose_hash(struct shard_served *s, int local_rank) {
   return format ? shard_choose_refuse_table(s, format, s->path, table) : 0;
 }
 
-/* A directory without sub-directories is often a class, unless it is a sample: say, once, that some
- * have samples, but fewer than there are ranks, and others more. */
+/* A directory without sub-directories is often a class, unless it is a sample. By stride each rank
+ * sees each class: say, once, that some have samples, but fewer than there are ranks, and others
+ * more. */
 static void warn_of_few(const struct shard_served *s) {
   enum { FEW = 1, MORE = 2 };
   char text[700];
-  if (!s->leaf || s->scope.begin == s->scope.end || s->options->sample == SHARD_SAMPLE_DIRECTORY) {
+  if (!s->leaf || s->scope.begin == s->scope.end || s->share.strategy != SHARD_STRATEGY_STRIDE ||
+      s->options->sample == SHARD_SAMPLE_DIRECTORY) {
     return;
   }
   int64_t first = shard_listing_sample(s->scope.listing, s->scope.begin),
