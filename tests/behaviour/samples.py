@@ -275,13 +275,15 @@ def proofs(verdicts):
         folder = fresh("stats")
         for number in range(3):
             rank(number, 3, root, [sys.executable, "-c", script, root], SHARD_SAMPLE="stem", SHARD_STRATEGY=strategy, SHARD_SEED="2",
-                 SHARD_STATS=folder + "/%r.json", **({"SHARD_REMAINDER": remainder} if remainder != "keep" else {}))
-        files = [f"{folder}/{number}.json" for number in range(3)]
+                 SHARD_STATS=folder, **({"SHARD_REMAINDER": remainder} if remainder != "keep" else {}))
         for given in ([], ["--listing", WORK + "/proof.listing"]):
-            done = control("verify", *files, *given)
-            alone = not given and (remainder != "keep" or strategy == "hash")  # where the listing is needed
-            proven = done.returncode == (strategy == "hash" and alone) and alone == (b"not proven" in done.stdout or b"without --listing" in done.stderr)
-            verdicts.check(f"verify, {strategy}, {remainder}{', with the listing' if given else ''}", proven, (done.stdout, done.stderr))
+            done = control("verify", folder, *given)
+            lines = {line.split(":")[0].split()[0]: line for line in done.stdout.decode().splitlines()}
+            proven = {name: ": proven: " in line for name, line in lines.items()}
+            alone = not given and strategy == "hash"  # where the listing is needed
+            verdicts.check(f"verify, {strategy}, {remainder}{', with the listing' if given else ''}",
+                           proven == {"complete": True, "shares": not alone, "read": True} and done.returncode == alone
+                           and (remainder == "keep" or f"(remainder {remainder})" in lines["shares"]), (done.stdout, done.stderr))
 
 
 def main():

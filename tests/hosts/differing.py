@@ -85,6 +85,7 @@ def words(name, job):
 def changing(fixture):
     """The shard view, whose hosts have nothing to compare by."""
     job = Job(fixture, "torchrun-changing", 1000)
+    job.env["SHARD_STRATEGY"] = "range"
     job.script(LATE, "wrapper.sh")
     script = job.script(shares(recipe("torchrun"), False).replace(
         " train.py", " --no-python sh wrapper.sh python3 train.py"))
@@ -92,6 +93,7 @@ def changing(fixture):
 
     for name in ("openmpi", "mpich"):
         job = Job(fixture, name + "-changing", 1000)
+        job.env["SHARD_STRATEGY"] = "range"
         text = command(name, LATE, job)
         tell_change(fixture, name, job, change(fixture, job, lambda: fixture.hosts[0].start(
             ["bash", job.script(text)], job.environment(), cwd=job.folder)))

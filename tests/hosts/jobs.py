@@ -123,6 +123,7 @@ class Job:
             lines.append(f"new identities of jobs on the hosts: {found}, not {jobs} each")
         self.before = now
         shutil.rmtree(os.path.join(self.folder, below, "out"))
+        shutil.rmtree(os.path.join(self.folder, below, "stats"), ignore_errors=True)  # a run has a folder of its own
         return lines
 
 
