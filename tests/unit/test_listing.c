@@ -556,7 +556,9 @@ static void samples(void **state) {
               (unsigned)(unit_random(&seed) % 8), ends[unit_random(&seed) % COUNT(ends)]);
       names_add(&s, name, strlen(name));
     }
-    qsort(s.v, s.count, sizeof(*s.v), by_sample);
+    if (s.count > 0) {
+      qsort(s.v, s.count, sizeof(*s.v), by_sample);
+    }
     size_t kept = 0; /* each once */
     for (size_t i = 0; i < s.count; i++) {
       if (kept > 0 && strcmp(s.v[kept - 1], s.v[i]) == 0) {
