@@ -30,7 +30,7 @@ seeds() {
 	{ printf '\10' && zstd -qc "$1/names"; } >"$1/manifest/zstd"
 	for n in range hash; do
 		SHARD_RANK=0 SHARD_SIZE=2 SHARD_STRATEGY=$n SHARD_DATASET=$data SHARD_STATS=$1/stats SHARD_CACHE_DIR=$1/cache \
-			LD_PRELOAD=$build/libshard.so bash -c 'for f in "$1"/*.jpeg; do : <"$f"; done' - "$data" || return 1
+			LD_PRELOAD=$build/libshard.so bash -c 'for f in "$1"/a/*.jpeg; do : <"$f"; done' - "$data" || return 1
 		cat "$1"/stats/*.log >"$1/log/$n" && rm "$1"/stats/*.log || return 1
 	done
 }

@@ -647,6 +647,14 @@ static void make_cells(struct ctl_run *run, const struct group *g, size_t *share
   }
 }
 
+/* qsort(3), which takes no NULL. */
+static void sort(void *list, size_t count, size_t size,
+                 int (*compare)(const void *, const void *)) {
+  if (count > 0) {
+    qsort(list, count, size, compare);
+  }
+}
+
 static int by_rank(const void *pa, const void *pb) {
   const struct ctl_log *a = pa, *b = pb;
   int order = (a->rank > b->rank) - (a->rank < b->rank);
@@ -713,8 +721,8 @@ int ctl_logs_count(struct ctl_run *run, const char *whole, bool merge) {
   }
   find_listings(run, whole);
   table.facts = SIZE_MAX;
-  qsort(run->logs, run->log_count, sizeof(*run->logs), by_rank);
-  qsort(run->shares, run->share_count, sizeof(*run->shares), by_share);
+  sort(run->logs, run->log_count, sizeof(*run->logs), by_rank);
+  sort(run->shares, run->share_count, sizeof(*run->shares), by_share);
   for (size_t i = 0; i < run->facts_count; i++) {
     uint64_t n = has_table(&run->facts[i]) ? run->facts[i].entries : 0;
     longest = n > longest ? n : longest;
@@ -737,7 +745,7 @@ int ctl_logs_count(struct ctl_run *run, const char *whole, bool merge) {
     if (g.rank >= 0) {
       make_cells(run, &g, &share);
       count_group(run, &g);
-      qsort(run->cells + g.cells, run->cell_count - g.cells, sizeof(*run->cells), by_cell);
+      sort(run->cells + g.cells, run->cell_count - g.cells, sizeof(*run->cells), by_cell);
     }
   }
   return CTL_DONE;

@@ -28,7 +28,7 @@ class Job:
         self.fixture, self.name = fixture, name
         self.folder = os.path.join(fixture.folder, name)
         self.data = dataset or os.path.join(self.folder, "data")
-        for part in ("stats", "shared", "data"):
+        for part in ("shared", "data"):
             os.makedirs(os.path.join(self.folder, part))
         if not dataset:
             for number in range(files):
