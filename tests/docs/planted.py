@@ -59,7 +59,7 @@ PLANTED = (
     (drift.commands, fact_edit(lambda code: code.commands.append("new") or code.help.update(new=""))),
     (drift.options, page_edit("shardctl.1", ".B \\-\\-unique\n", ".B unique\n")),
     (drift.options, help_edit("index", "--unique", "unique")),
-    (drift.options, page_edit("shardctl.1", "(default: \\fIpython3\\fR)", "(default: \\fIpython2\\fR)")),
+    (drift.options, page_edit("shardctl.1", "Default: stride.\n", "Default: range.\n")),
     (drift.errors, page_edit("libshard.7", ".B ESTALE\n", ".B stale\n")),
     (drift.errors, source_edit("shim/view/", "-EPERM", "-EDOM")),
     (drift.provoked_errors, page_edit("libshard.7", ".B EPROTONOSUPPORT\n", ".B version\n")),
