@@ -13,6 +13,7 @@ DIGEST = re.compile(r"digest ([0-9a-f]{16})")
 
 # A wrapper that lets the ranks of host1 wait until a file has been added. Then a program on host0 lists, too.
 LATE = """\
+export SHARD_STRATEGY=range
 wait_for_it() { until [ -e go ]; do sleep 0.05; done; }
 case $(hostname) in
 host1) wait_for_it && "$@" ;;
@@ -85,7 +86,6 @@ def words(name, job):
 def changing(fixture):
     """The shard view, whose hosts have nothing to compare by."""
     job = Job(fixture, "torchrun-changing", 1000)
-    job.env["SHARD_STRATEGY"] = "range"
     job.script(LATE, "wrapper.sh")
     script = job.script(shares(recipe("torchrun"), False).replace(
         " train.py", " --no-python sh wrapper.sh python3 train.py"))
@@ -93,8 +93,7 @@ def changing(fixture):
 
     for name in ("openmpi", "mpich"):
         job = Job(fixture, name + "-changing", 1000)
-        job.env["SHARD_STRATEGY"] = "range"
-        text = command(name, LATE, job)
+            text = command(name, LATE, job)
         tell_change(fixture, name, job, change(fixture, job, lambda: fixture.hosts[0].start(
             ["bash", job.script(text)], job.environment(), cwd=job.folder)))
 

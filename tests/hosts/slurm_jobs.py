@@ -141,7 +141,6 @@ class Cases:
     def changing(self):
         """A dataset that changes while a step starts."""
         job = Job(self.fixture, "slurm-changing", 1000)
-        job.env["SHARD_STRATEGY"] = "range"
         job.script(differing.LATE, "wrapper.sh")
         text = HEAD.replace("--ntasks=4", "--ntasks=4 --ntasks-per-node=2") + "run sh wrapper.sh python3 train.py\n"
         faults = differing.change(self.fixture, job, lambda: self.fixture.hosts[0].start(
