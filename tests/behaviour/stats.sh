@@ -97,7 +97,7 @@ done
 # ---- how it ends, and where logs go
 { rank "$O" kill "$D" "$D"/a/*.bin; } 2>/dev/null; logs "killed: what was noted is there" "j.opened == 7 and not j.logs[0].ended"
 verify "... and it is named" 1 "killed, or became another program: process " "$S"
-rank "$O" exit "$D" "$D/1.txt"; logs "threads that open while the process exits" "j.opened > 0 and j.lost == 0"
+rank "$O" exit "$D" "$D/1.txt"; logs "threads that open while the process exits: each may be cut off at one" "j.opened > 0 and j.lost <= 4"
 rank strace -E LD_PRELOAD="$LIB" -f -o /dev/null -e trace=pwrite64 -e inject=pwrite64:error=EINTR:when=1+3 "$O" many "$D" "$D/1.txt"
 logs "a signal while space is written" "j.opened == 200000 and j.lost == 0"
 rank bash -c 'ulimit -f 100; exec "$@"' - "$O" many "$D" "$D/1.txt"; logs "a limit of a file's size: told" "0 < j.opened and j.opened + j.lost == 200000"
@@ -293,6 +293,8 @@ sort -u "$WORK"/own.?.txt >"$WORK/plain"; "$CTL" index "$WORK/plain" --root "$D"
 job 2 "$READ" SHARD_LISTING="$WORK/own.%r.txt"
 verify "lists of the ranks' own: need the whole" 1 "without --listing" "$S"
 verify "... are proven with it" 0 ", each once" "$S" --listing "$WORK/plain.listing"
+cp "$WORK/own.1.txt" "$WORK/own.kept"; { head -1 "$WORK/own.0.txt"; tail -n +2 "$WORK/own.kept"; } >"$WORK/own.1.txt"
+job 2 "$READ" SHARD_LISTING="$WORK/own.%r.txt"; verify "... a name twice, another left out" 1 ", but not the same" "$S" --listing "$WORK/plain.listing"
 head -2 "$WORK/own.0.txt" >"$WORK/own.1.txt"; job 2 "$READ" SHARD_LISTING="$WORK/own.%r.txt"; verify "... some are left out" 1 "some are left out" "$S" --listing "$WORK/plain.listing"
 for e in 0 1; do shuf "$WORK/plain" >"$WORK/all.$e.txt"; done
 job 2 "SHARD_EPOCH=0 $READ; SHARD_EPOCH=1 $READ" SHARD_LISTING="$WORK/all.%e.txt"; verify "a list for each epoch" 0 "share one list in each epoch" "$S"
