@@ -93,7 +93,7 @@ def changing(fixture):
 
     for name in ("openmpi", "mpich"):
         job = Job(fixture, name + "-changing", 1000)
-            text = command(name, LATE, job)
+        text = command(name, LATE, job)
         tell_change(fixture, name, job, change(fixture, job, lambda: fixture.hosts[0].start(
             ["bash", job.script(text)], job.environment(), cwd=job.folder)))
 
