@@ -146,6 +146,16 @@ static void put_missing(struct text *t, int from, int to, int size) {
   }
 }
 
+/* The first log of this one's host that is of another run; NULL: none. A launcher's process
+ * identifies the job on its own node only; a process that lists nothing does not know its job. */
+static const struct ctl_log *find_other_run(const struct ctl_run *run, size_t i) {
+  const struct ctl_log *log = &run->logs[i], *first = run->logs;
+  while (first < log && (first->job == 0 || strcmp(first->host, log->host) != 0)) {
+    first++;
+  }
+  return log->job != 0 && first < log && first->job != log->job ? first : NULL;
+}
+
 static void put_faults(const struct ctl_run *run, struct text *t) {
   size_t before = run->log_count;
   int size = find_size(run), next = 0;
@@ -165,17 +175,15 @@ static void put_faults(const struct ctl_run *run, struct text *t) {
         run->logs[before - 1].size);
   }
   for (size_t i = 0; i < run->log_count && size > 0; i++) {
-    const struct ctl_log *log = &run->logs[i], *last = i > 0 ? log - 1 : NULL;
+    const struct ctl_log *log = &run->logs[i], *first = find_other_run(run, i);
     if (log->rank < 0 && more(t)) {
       put(t, "'%s' is of a process that has no rank", log->path);
     }
     put_missing(t, next, log->rank, size);
     next = log->rank + 1;
-    /* A launcher's process identifies the job on its own node only. */
-    if (last && log->job && last->job && log->job != last->job &&
-        strcmp(log->host, last->host) == 0 && more(t)) {
+    if (first && more(t)) {
       put(t, "'%s' and '%s' are of different runs: let each run have a folder of its own",
-          last->path, log->path);
+          first->path, log->path);
     }
   }
   put_missing(t, next, size, size);
@@ -219,7 +227,10 @@ static bool check_complete(const struct ctl_run *run, const char *of) {
   }
   put_rest(&killed);
   if (killed.used > 0) {
-    put(&t, "; killed, or became another program: process %s", killed.at);
+    put(&t,
+        "; killed, became another program, or still running on a host that verify cannot look at: "
+        "process %s",
+        killed.at);
   }
   say("complete", of, "", good, &t);
   return good;

@@ -621,6 +621,9 @@ static void count_group(struct ctl_run *run, const struct group *g) {
   for (size_t i = g->cells; g->rank >= 0 && i < run->cell_count; i++) {
     struct ctl_cell *c = &run->cells[i];
     size_t facts = c->facts;
+    if (facts != SIZE_MAX && run->facts[facts].how == SHARD_LOG_HASHED) {
+      c->own = c->served;
+    }
     c->known |= facts != SIZE_MAX && has_table(&run->facts[facts]) &&
                 c->read + c->others == c->distinct && have_table(run, facts, parts - 1);
   }

@@ -50,8 +50,10 @@ const char *shard_marker_find(const struct shard_options *o, const char *path, s
                               size_t *table) {
   const char *name = path + component(path, length);
   size_t n = length - (size_t)(name - path);
-  /* Each name of each listing comes here, and nearly none begins or ends like a marker. */
-  bool likely = n > 0 && (*name == '_' || *name == '.' || *name == 'c' || name[n - 1] == 'n');
+  /* Each name of each listing comes here, and nearly none begins or ends like a marker (.json,
+   * .gz). */
+  bool likely = n > 0 && (*name == '_' || *name == '.' || *name == 'c' || name[n - 1] == 'n' ||
+                          name[n - 1] == 'z');
   for (size_t i = 0; likely && i < sizeof(markers) / sizeof(markers[0]); i++) {
     char copy[256] = "";
     if (n < sizeof(copy) && fits(&markers[i], path, length, table)) {

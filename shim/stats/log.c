@@ -178,10 +178,7 @@ static int make(void **out) {
   *out = rc == 0 ? map(fd, 0) : NULL;
   rc = rc || *out ? rc : errno;
   shard_kernel_close(fd);
-  if (rc != 0) { /* a file without a note would be taken for a log that is damaged */
-    char path[PATH_MAX];
-    make_path(h.name, path);
-    unlink(path);
+  if (rc != 0) { /* the file stays, and verify names it: what this process opens is missing */
     return rc;
   }
   atomic_store(&last, *out);

@@ -34,9 +34,20 @@ def store_module():
 
     if "_libshard" in sys.modules:
         from _libshard.dlio import tree
-        from _libshard.parts import object_store
+        from _libshard.parts import object_store, tokens
 
-        object_store.patch(module, tree)
+        # PyPI's initialize() lists in each rank: what an offer is opened by answers it here.
+        def walk(storage, benchmark, kind, node, use_pattern):
+            folder = os.path.join(benchmark.args.data_folder, kind)
+            whole = getattr(benchmark, "num_subfolders_" + tokens.ARGUMENT[kind]) == 0 and not use_pattern and node == folder
+            found = object_store.files(storage, benchmark.args, folder) if whole else None
+            return tokens.names_of(found) if found else None
+
+        cls = module.ObjStoreLibStorage
+        uri = cls.get_uri
+        cls.get_uri = lambda self, id: tokens.Token(uri(self, id), id.files) if type(id) is tokens.Token else uri(self, id)
+        if object_store.is_known(tree, object_store.KNOWN):
+            tokens.answer_walks(cls, walk, tokens.folder_at_hand)
     return module
 
 

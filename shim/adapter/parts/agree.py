@@ -81,14 +81,14 @@ def _call(comm, mine):
                    % rank)
         elif answers[rank] != mine:
             why = why or "rank %d has other settings, or another version of libshard" % rank
-    for rank in answers:
+    for rank in range(1, comm.size):  # one that is late learns of it, too
         _send(comm, (_number, why), rank, VERDICT)
     return why
 
 
 def _answer(comm, mine):
     """On another rank: rank 0's verdict."""
-    deadline = time.monotonic() + 2 * PATIENCE
+    deadline, number = time.monotonic() + 2 * PATIENCE, None
     while comes(comm, 0, CALL, deadline):
         number = comm.recv(source=0, tag=CALL)
         _send(comm, (number, mine), 0, ANSWER)
@@ -96,15 +96,17 @@ def _answer(comm, mine):
             told, why = comm.recv(source=0, tag=VERDICT)
             if told == number:
                 return why
-    raise TimeoutError("libshard: rank 0 does not answer rank %d; give LD_PRELOAD to all ranks (mpirun -x "
-                       "LD_PRELOAD), or to none" % comm.rank)
+    if number is None:  # rank 0 will have no answer of this one, and so says no
+        return "rank 0 does not run under libshard; give LD_PRELOAD to all ranks (mpirun -x LD_PRELOAD)"
+    raise TimeoutError("libshard: rank 0 has called rank %d, and gives no verdict; SHARD_VIEW=off runs DLIO "
+                       "unmodified" % comm.rank)
 
 
 def join(comm, mine):
     """Why this is no benchmark of ranks that all have libshard and the same `mine`, in words; None: it is one.
 
-    mine: settings(), and more; None: this rank cannot take part. TimeoutError, if rank 0 does not answer: it
-    may count on this rank later, so this one cannot go on without it.
+    mine: settings(), and more; None: this rank cannot take part. TimeoutError, if rank 0 has this rank's
+    answer and gives no verdict: it may count on this rank, which cannot go on without it.
     """
     global _joined
     if comm.size == 1:

@@ -174,8 +174,8 @@ class TestAgree(Case):
                          [["FileList"] * 2, ["list"] * 2, ["FileList"] * 2])
 
     def test_without_libshard(self):
-        """A rank without libshard takes no part; the others go on, and it is told of. Without rank 0 none goes on."""
-        for rank in range(1, 3):
+        """A rank without libshard takes no part; the others go on, and it is told of."""
+        for rank in range(3):
             found = self.run_ranks(self.roots(), bare=(rank,))
             self.assertEqual([kinds for kinds, _ in found],
                              [["list" if i == rank else "FileList"] * 2 for i in range(3)])
@@ -183,10 +183,6 @@ class TestAgree(Case):
             self.assertTrue(lines)
             for line in lines:
                 self.assertIn("rank %d does not run under libshard" % rank, line)
-        with self.assertRaises(ranks.Stuck) as stuck:
-            self.run_ranks(self.roots(), bare=(0,))
-        self.assertRegex(str(stuck.exception), "rank 0 does not answer rank 1; give LD_PRELOAD to all ranks.*"
-                         "2: .'error', 'TimeoutError'.*wait for ever: .0")
 
     def test_other_settings(self):
         """Ranks that do other things with their lists: nobody counts on the others."""
@@ -237,10 +233,9 @@ class TestAgree(Case):
                              [["FileNotFoundError", "good", "FileNotFoundError", "FileNotFoundError", "good"]] * 3)
 
     def test_too_late(self):
-        """A rank that others have given up on: they go on without it, or not without rank 0; it ends with an error."""
+        """A rank that others have given up on: all go on, and nobody compares."""
         roots = self.roots(below="a")
-        for slow, kinds in (0, [["FileList"] * 2, "TimeoutError", "TimeoutError"]), (
-                2, [["FileList"] * 2, ["FileList"] * 2, "TimeoutError"]):
+        for slow in (0, 2):
             def late(comm, folder, slow=slow):
                 """The slow one begins when who waits for it has given it up."""
                 original, others = agree.Ranks.__init__, [rank for rank in range(3) if rank != slow and (slow == 0 or rank == 0)]
@@ -250,22 +245,18 @@ class TestAgree(Case):
                         time.sleep(0.01)
                     original(ranks_of_it, one)
 
-                absent = others if comm.rank == slow else (slow,)
-                with replaced(agree.Ranks, "__init__", begin), stderr(), adapted(
+                absent = others if comm.rank == slow == 0 else () if comm.rank == slow else (slow,)
+                with replaced(agree.Ranks, "__init__", begin), stderr() as said, adapted(
                         absent, lambda _: touch(os.path.join(folder, str(comm.rank)))):
                     made = Benchmark(comm, roots[comm.rank], {})
                     made.num_subfolders_train = made.num_subfolders_eval = 1
-                    try:
-                        made.initialize()
-                    except TimeoutError:
-                        return "TimeoutError"
-                return [type(files).__qualname__ for files in (made.args.train, made.args.valid)]
+                    made.initialize()
+                return [type(files).__qualname__ for files in (made.args.train, made.args.valid)], said[0]
 
             with self.subTest(slow=slow), tempfile.TemporaryDirectory() as folder:
-                with self.assertRaises(ranks.Stuck) as stuck:  # in initialize()'s last barrier, which not all reach
-                    ranks.run(3, late, folder)
-                for rank, kind in enumerate(kinds):
-                    self.assertEqual("%d: 'TimeoutError'" % rank in str(stuck.exception), kind == "TimeoutError")
+                found = ranks.run(3, late, folder)
+                self.assertEqual([kinds for kinds, _ in found], [["FileList"] * 2] * 3)
+                self.assertIn("nobody knows", "".join(said for _, said in found))
 
     def test_generation(self):
         """Where data is only made, nobody reads the lists."""
