@@ -5,8 +5,8 @@
  * The constructor resolves symbols, notes where the library lies, copies SHARD_ variables and, in a
  * CPython process, registers an audit hook. In a Go program, which libshard cannot serve, it prints
  * a line if SHARD_DATASET is set. Else it starts no thread, opens no file, prints nothing and
- * allocates nothing itself, but for what SHARD_STATS needs (stats/stats.h), and the page of a rank's
- * processes (stats/rank_page.h).
+ * allocates nothing itself, but for what SHARD_STATS needs (stats/stats.h), and the page of a
+ * rank's processes (stats/rank_page.h).
  */
 #include <stdbool.h>
 #include <sys/auxv.h>

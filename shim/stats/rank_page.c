@@ -124,7 +124,7 @@ int shard_run_begin(char *mark, size_t size) {
   return -rc;
 }
 
-static pid_t watching; /* the process that has made a page without a nonce */
+static pid_t watching, parent; /* who has made a page without a nonce, and its parent */
 
 void shard_rank_page_watch_datasets(void) {
   struct shard_dataset_item item;
@@ -139,6 +139,7 @@ void shard_rank_page_watch_datasets(void) {
   }
   atomic_store(&shard_rank_page_mapped, memory);
   watching = getpid();
+  parent = getppid();
   for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
     if (!shard_dataset_is_bucket(&item) && item.path_length + 2 < sizeof(path)) {
       memcpy(path, item.path, item.path_length);
@@ -150,7 +151,7 @@ void shard_rank_page_watch_datasets(void) {
 
 bool shard_rank_page_is_unlisted(void) {
   struct shard_rank_page *page = shard_rank_page();
-  return page && page->nonce == 0 && watching == getpid() &&
+  return page && page->nonce == 0 && watching == getpid() && parent == getppid() &&
          atomic_load(&page->opens[SHARD_RANK_PAGE_DATASETS]) > 1 && /* one may be a list of names */
          !(atomic_load(&page->listed) >> SHARD_RANK_PAGE_LISTED & 1);
 }

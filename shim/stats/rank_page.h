@@ -54,8 +54,11 @@ void shard_rank_page_init(void);
 /* Make a page that forked children share, of the directories of SHARD_DATASET. */
 void shard_rank_page_watch_datasets(void);
 
-/* Whether this process has made it, and files of them were opened, by absolute paths, that nobody
- * has listed. */
+/*
+ * Whether this process has made it, and files of them were opened, by absolute paths, that nobody
+ * has listed. false in an orphan, such as a fork server whose rank has ended: its rank may have
+ * listed.
+ */
 bool shard_rank_page_is_unlisted(void);
 
 /* A file was opened by openat(dirfd, path, flags): counted if it is of a dataset. */

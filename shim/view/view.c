@@ -103,7 +103,8 @@ void shard_view_leave(void) {
   /* Of the rank's processes the topmost, which the launcher has started; and of one rank of a node.
    */
   if (found && found->rc == 0 && found->world.size > 1 && found->world.local_rank <= 0 &&
-      (!found->youngest || found->youngest->age <= 1) && (!found->own || found->own->age <= 1)) {
+      (!found->youngest || found->youngest->age <= 1) && (!found->own || found->own->age <= 1) &&
+      shard_rank_page_is_unlisted()) { /* asked again: its parent was there to be found, or not */
     shard_log(SHARD_LOG_WARN,
               "files of SHARD_DATASET were opened, and nobody has listed it: where the "
               "names came from (a pattern such as {00..62}, a CSV), libshard has "

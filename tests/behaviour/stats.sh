@@ -209,13 +209,19 @@ verdict "... in JSON, too" "$("$CTL" verify "$S" --json | grep -qF '"proven": fa
 
 # A program that opens files by names that it has from elsewhere: each rank reads all, and is told so.
 cat >"$WORK/brace.py" <<'P'
-import os, sys
+import os, subprocess, sys
 if "list" in sys.argv: os.listdir(sys.argv[1])
 if "worker" in sys.argv and os.fork() == 0: os.listdir(sys.argv[1]); os._exit(0)
+if "orphan" in sys.argv: # what a fork server is whose rank has ended
+    os.listdir(sys.argv[1])
+    last = subprocess.Popen([sys.executable, __file__, sys.argv[1], "last"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    last.stdout.readline() # it runs
+    sys.exit()
+if "last" in sys.argv: print(flush=True); sys.stdin.read()
 for i in range(63): open("%s/%02d.tar" % (sys.argv[1], i)).close()
 P
-for how in none list worker; do
-  env SHARD_DATASET="$WORK/tars" SHARD_RANK=1 SHARD_SIZE=4 SHARD_STATS="$S.brace" LD_PRELOAD="$LIB" "$PYTHON" "$WORK/brace.py" "$WORK/tars" $how 2>"$WORK/err"
+for how in none list worker orphan; do
+  env SHARD_DATASET="$WORK/tars" SHARD_RANK=1 SHARD_SIZE=4 SHARD_STATS="$S.brace" LD_PRELOAD="$LIB" "$PYTHON" "$WORK/brace.py" "$WORK/tars" $how 2>&1 >/dev/null | cat >"$WORK/err"
   verdict "opened without listing, $how: a line" "$([ "$(grep -c "nobody has listed it" "$WORK/err")" = $([ $how = none ] && echo 1 || echo 0) ] || shown cat "$WORK/err")"
   [ $how = none ] && verify "... and verify says it" 1 "no process has listed it, so libshard has divided nothing" "$S.brace"
 done
