@@ -18,7 +18,7 @@ The modules, each built on those above it:
     objects              the buckets that DLIO has listed, whose objects SHARD_STATS counts
     list_like            what acts as a list or dict, and becomes one when it is changed
     shuffles, sequences  numpy's shuffle kept once per node; what acts as DLIO's lists and dicts, and
-                         answers in C what is asked of each sample (elements.c, readers.c)
+                         answers in C what is asked of each sample (elements.c)
     columns              what DLIO has made of its files, compressed (compress.c)
     recognise, genuine   which DLIO this is, and whether what runs is what was recognised
     patching             how its modules are changed as they are imported

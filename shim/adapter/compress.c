@@ -43,10 +43,9 @@ struct table {
   struct column column[];
 };
 
-static struct { object *table, *length; } named;
+static object *named_table;
 
-const struct attribute shard_table_attributes[] = {
-    {&named.table, "_table"}, {&named.length, "_length"}, {NULL, NULL}};
+const struct attribute shard_table_attributes[] = {{&named_table, "_table"}, {NULL, NULL}};
 
 /* ---- a row ----------------------------------------------------------------------------------- */
 
@@ -138,7 +137,7 @@ static object *get_row(object *self, object *index) {
   ssize_t i = py.PyNumber_AsSsize_t(index, NULL); /* what does not fit is as large as fits */
   object *made = NULL, *written = NULL;
   if (i != -1 || !py.PyErr_Occurred()) {
-    written = py.PyObject_GetAttr(self, named.table);
+    written = py.PyObject_GetAttr(self, named_table);
   }
   if (written) {
     ssize_t rows = (ssize_t)table_of(written)->rows, k = i < 0 ? i + rows : i;
@@ -152,13 +151,8 @@ static object *get_row(object *self, object *index) {
   return made;
 }
 
-static object *get_length(object *self, object *unused) {
-  (void)unused;
-  return py.PyObject_GetAttr(self, named.length);
-}
-
 struct method shard_rows_methods[] = {{"__getitem__", get_row, METH_O, NULL},
-                                      {"__len__", get_length, METH_NOARGS, NULL},
+                                      {"__len__", shard_element_length, METH_NOARGS, NULL},
                                       {NULL, NULL, 0, NULL}};
 
 /* ---- SampleTable ------------------------------------------------------------------------------
@@ -167,7 +161,7 @@ struct method shard_rows_methods[] = {{"__getitem__", get_row, METH_O, NULL},
 /* As a dict: by an int, and what is one. _other() of Python answers for other keys, and says what
  * is missing. */
 static object *get_sample(object *self, object *key) {
-  object *made = NULL, *written = py.PyObject_GetAttr(self, named.table);
+  object *made = NULL, *written = py.PyObject_GetAttr(self, named_table);
   bool found = false;
   if (!written) {
     return NULL;
@@ -189,7 +183,7 @@ static object *get_sample(object *self, object *key) {
 
 /* _key(i): the key of row i. */
 static object *get_key(object *self, object *index) {
-  object *written = py.PyObject_GetAttr(self, named.table), *made = NULL;
+  object *written = py.PyObject_GetAttr(self, named_table), *made = NULL;
   ssize_t i = py.PyNumber_AsSsize_t(index, NULL);
   if (written && i >= 0 && (uint64_t)i < table_of(written)->rows) {
     made = make_value(written, 0, (uint64_t)i);
@@ -202,7 +196,7 @@ static object *get_key(object *self, object *index) {
 
 struct method shard_sample_table_methods[] = {{"__getitem__", get_sample, METH_O, NULL},
                                               {"_key", get_key, METH_O, NULL},
-                                              {"__len__", get_length, METH_NOARGS, NULL},
+                                              {"__len__", shard_element_length, METH_NOARGS, NULL},
                                               {NULL, NULL, 0, NULL}};
 
 /* ---- comparing --------------------------------------------------------------------------------
@@ -255,7 +249,7 @@ static ssize_t compare_list(object *lazy, object *real, ssize_t n) {
 }
 
 static ssize_t compare_dict(object *lazy, object *real) {
-  object *written = py.PyObject_GetAttr(lazy, named.table), *key, *value;
+  object *written = py.PyObject_GetAttr(lazy, named_table), *key, *value;
   ssize_t i = 0, at = 0;
   bool same = written;
   while (same && py.PyDict_Next(real, &at, &key, &value)) {

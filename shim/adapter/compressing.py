@@ -13,8 +13,7 @@ list of its own, where DLIO means one.
 import functools
 import sys
 
-from . import columns
-from .list_like import stand_for
+from . import columns, list_like
 from .native import INFO, WARN, is_worker, native, say_once, speaks
 from .patching import replaces
 
@@ -177,7 +176,7 @@ def put_back():
     while _put:
         scope, key, made = _put.pop()
         if id(made) not in real:
-            real[id(made)] = made, stand_for(made)
+            real[id(made)] = made, list_like.stand_for(made)
         if scope.get(key) is made:
             scope[key] = real[id(made)][1]
 
@@ -248,40 +247,9 @@ def _find_main(module):
         return original(*args, **kwargs)
 
 
-class _Kind(type):
-    """The type of what stands for `list` in the loaders' modules."""
-
-    def __call__(cls, *values):
-        if len(values) == 1 and isinstance(values[0], columns.Paths):
-            return values[0].view()
-        return list(*values)
-
-    def __instancecheck__(cls, value):
-        return isinstance(value, list)
-
-    def __subclasscheck__(cls, kind):
-        return issubclass(kind, list)
-
-    def __eq__(cls, other):
-        return other is cls or other is list
-
-    def __hash__(cls):
-        return hash(list)
-
-    def __getattr__(cls, name):
-        return getattr(list, name)
-
-
-class Listed(metaclass=_Kind):
-    """`list` in DLIO's loaders: of Paths it makes a view, where each worker would make a copy."""
-
-    def __class_getitem__(cls, kinds):
-        return list[kinds]
-
-
 def patch_loader(module):
     """Patch a module of dlio_benchmark.data_loader."""
-    vars(module).setdefault("list", Listed)
+    vars(module).setdefault("list", list_like.Listed)
 
 
 def patches(loaders):

@@ -258,16 +258,16 @@ static object *get_number(object *self, object *index) {
 
 object *shard_element_path(object *files, object *index) { return get_path(files, index); }
 
-static object *get_length(object *self, object *unused) {
+object *shard_element_length(object *self, object *unused) {
   (void)unused;
   return py.PyObject_GetAttr(self, named.length);
 }
 
 struct method shard_file_list_methods[] = {{"__getitem__", get_path, METH_O, NULL},
-                                           {"__len__", get_length, METH_NOARGS, NULL},
+                                           {"__len__", shard_element_length, METH_NOARGS, NULL},
                                            {NULL, NULL, 0, NULL}};
 struct method shard_indices_methods[] = {{"__getitem__", get_number, METH_O, NULL},
-                                         {"__len__", get_length, METH_NOARGS, NULL},
+                                         {"__len__", shard_element_length, METH_NOARGS, NULL},
                                          {NULL, NULL, 0, NULL}};
 
 /* ---- iterating ---------------------------------------------------------------------------- */

@@ -26,3 +26,6 @@ extern const struct attribute shard_element_attributes[], shard_table_attributes
 
 /* Element `index`, an int, of a FileList or Paths: a new reference, or NULL with an exception. */
 object *shard_element_path(object *files, object *index);
+
+/* Of a list or dict with an attribute _length: __len__(). */
+object *shard_element_length(object *self, object *unused);

@@ -25,9 +25,10 @@
 
 #define SHARD_EPOCH_UNSET (-1)
 
-/* The line about a dataset of too few files (shard_share_suffices()): its name, files and ranks. */
+/* The line about a dataset of too few samples (shard_share_suffices()): its name, samples and
+ * ranks. */
 #define SHARD_TOO_FEW                                                                              \
-  "SHARD_REMAINDER=drop: '%.300s' has fewer files than ranks (%llu files, %u ranks), so no rank "  \
+  "SHARD_REMAINDER=drop: '%.300s' has fewer samples than ranks (%llu, %u ranks), so no rank "      \
   "would have any; start fewer ranks, or set SHARD_REMAINDER=repeat or keep"
 
 #define SHARD_INCLUDE_ROOM 1024 /* bytes: the longest SHARD_INCLUDE and its NUL */

@@ -174,16 +174,6 @@ static void warn_of_fuse(void) {
   }
 }
 
-/* The listing has a table less than the directory. */
-static void warn_of_tables(uint64_t tables) {
-  if (tables > 0 && !x.quiet) {
-    ctl_warn("'%s': %llu %s a table, whose files are not in the listing (shardctl stat names it); "
-             "listing calls on it fail",
-             x.path, (unsigned long long)tables,
-             tables == 1 ? "directory is" : "directories are each");
-  }
-}
-
 static int build(struct shard_build_result *result) {
   char err[700];
   int rc;
@@ -274,7 +264,7 @@ static int run(char **operands) {
   rc = rc == CTL_DONE ? build(&result) : rc;
   rc = rc == CTL_DONE && x.remote ? put() : rc;
   if (rc == CTL_DONE) {
-    warn_of_tables(result.tables);
+    ctl_opening_warn_of_tables(x.path, x.quiet ? 0 : result.tables);
     rc = print_result(&result, shard_clock_seconds() - begin);
   }
   ctl_scratch_remove(&x.scratch);

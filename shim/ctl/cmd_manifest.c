@@ -237,7 +237,7 @@ static int run(char **operands) {
   if (rc != CTL_DONE) {
     return rc;
   }
-  rc = ctl_opening(operands[0], false, &l);
+  rc = ctl_opening(operands[0], false, asked.size, &l);
   if (rc != CTL_DONE) {
     return rc;
   }

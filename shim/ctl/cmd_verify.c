@@ -159,6 +159,7 @@ static const struct ctl_log *find_other_run(const struct ctl_run *run, size_t i)
 static void put_faults(const struct ctl_run *run, struct text *t) {
   size_t before = run->log_count;
   int size = find_size(run), next = 0;
+  bool mixed = false;
   for (size_t i = 0; i < run->bad_count; i++) {
     if (more(t)) {
       put(t, "%s", run->bad[i]);
@@ -181,9 +182,15 @@ static void put_faults(const struct ctl_run *run, struct text *t) {
     }
     put_missing(t, next, log->rank, size);
     next = log->rank + 1;
-    if (first && more(t)) {
-      put(t, "'%s' and '%s' are of different runs: let each run have a folder of its own",
+    if (first && !mixed && more(t)) {
+      put(t,
+          "there are logs of several runs, such as '%s' and '%s': let each run have a folder of "
+          "its own",
           first->path, log->path);
+    }
+    mixed |= first != NULL;
+    if (i > 0 && log[-1].rank == log->rank && strcmp(log[-1].name, log->name) == 0 && more(t)) {
+      put(t, "'%s' and '%s' are of one process: leave copies out", log[-1].path, log->path);
     }
   }
   put_missing(t, next, size, size);
@@ -290,7 +297,8 @@ static bool add_up(const struct ctl_run *run, size_t dataset, uint64_t epoch, st
       own = c->served;
       own_sum = c->served_sum;
     } else if (!ctl_logs_sum(f->file, f->digest, run->roots[dataset], f->used, &own, &own_sum)) {
-      put(t, "the list of rank %d, '%s', is gone", c->rank, f->file);
+      put(t, "the list of rank %d, '%s', is gone: verify before the next job on its host", c->rank,
+          f->file);
       return false;
     }
     names += own;
@@ -310,7 +318,7 @@ static bool add_up(const struct ctl_run *run, size_t dataset, uint64_t epoch, st
 static const char *show_often(const struct ctl_facts *f) {
   bool whole = f->sample == SHARD_SAMPLE_FILE && f->used % f->size == 0;
   return f->remainder == SHARD_REMAINDER_DROP && !whole
-             ? "each name once, but those of the last, fewer samples than ranks (remainder drop)"
+             ? "each name once, but for the last samples, which remainder drop leaves out"
          : f->remainder == SHARD_REMAINDER_REPEAT && !whole
              ? "each name once, and some twice, so that all have as many samples (remainder repeat)"
              : "each name once";
@@ -453,19 +461,22 @@ static bool judge_own(const struct ctl_run *run, size_t dataset, uint64_t epoch,
     f = run->cells[i].facts == SIZE_MAX ? f : &run->facts[run->cells[i].facts];
   }
   if (!f) {
-    put(t, "nobody has listed it then; the ranks have opened %s files together, %s times",
-        N(all.distinct), N(all.opens));
+    put(t, "nobody has listed it then; %zu ranks have opened files of it, %s times in all",
+        all.ranks, N(all.opens));
     return false;
   }
   if (all.unknown > 0) {
     put(t,
-        "%s files were opened, %s times; which are a rank's own cannot be told without the "
-        "listing%s%s%s: give it by --listing (shardctl index makes it)",
-        N(all.distinct), N(all.opens), *f->file ? " '" : "", f->file, *f->file ? "'" : "");
+        "files were opened %s times; which are a rank's own cannot be told without the "
+        "listing%s%s%s: %s",
+        N(all.opens), *f->file ? " '" : "", f->file, *f->file ? "'" : "",
+        f->how == SHARD_LOG_RANKS ? "verify before the next job on the rank's host"
+        : listing_file            ? "that of --listing is another one"
+                                  : "give it by --listing (shardctl index makes it)");
     return false;
   }
   if (all.ranks < (size_t)size) {
-    put(t, "%zu of %d ranks have this epoch", all.ranks, size);
+    put(t, "only %zu of %d ranks have listed it or opened a file of it then", all.ranks, size);
     return false;
   }
   if (all.others > 0) {
@@ -478,8 +489,11 @@ static bool judge_own(const struct ctl_run *run, size_t dataset, uint64_t epoch,
     put_rest(t);
     put(t, "; ");
   }
-  put(t, "%s%s of %s files were opened by their ranks", all.unread ? "only " : "all ", N(all.read),
-      N(all.own));
+  put(t, "%s%s of %s files were opened by their ranks",
+      all.unread == 0 ? "all "
+      : partial_ok    ? ""
+                      : "only ",
+      N(all.read), N(all.own));
   if (all.read > 0) {
     put(t, ", ");
     put_often(t, all.least, all.most);
@@ -493,6 +507,7 @@ static bool judge_own(const struct ctl_run *run, size_t dataset, uint64_t epoch,
       }
     }
     put_rest(t);
+    put(t, "%s", partial_ok ? " (--partial-ok)" : "");
   }
   if (all.unread > 0 && all.twice == all.ranks) {
     put(t,
@@ -770,6 +785,9 @@ static int run_verify(char **operands) {
   if (other_directory && (listing_file || html_file || partial_ok)) {
     return ctl_usage("--same-as compares what was opened; it takes no --listing, --html or "
                      "--partial-ok");
+  }
+  if (sets && !other_directory) {
+    return ctl_usage("--sets goes with --same-as");
   }
   if (listing_file) {
     struct shard_listing *listing;

@@ -153,7 +153,7 @@ static const char *read_log(struct ctl_run *run, int at, const char *name, const
     fault = strerror(errno);
   } else if (!S_ISREG(st.st_mode) || !read_at(fd, 0, &head, sizeof(head)) ||
              head.magic != SHARD_LOG_MAGIC) {
-    fault = "it is no log of SHARD_STATS; move what else there is out of the folder";
+    fault = "it is no log of SHARD_STATS, or cut off; move what else there is out of the folder";
     fault = S_ISREG(st.st_mode) && head.magic == 0 && st.st_size > 0
                 ? "it is all zeros: its file system keeps no stores through a mapping"
                 : fault;
@@ -164,6 +164,7 @@ static const char *read_log(struct ctl_run *run, int at, const char *name, const
     uint64_t most = ((uint64_t)st.st_size - SHARD_LOG_HEAD) / sizeof(struct shard_log_note);
     *log = (struct ctl_log){.path = copied(path, PATH_MAX),
                             .host = copied(head.host, sizeof(head.host)),
+                            .name = copied(head.name, sizeof(head.name)),
                             .rank = head.rank,
                             .size = head.size,
                             .pid = head.pid,
@@ -191,9 +192,17 @@ static const char *read_log(struct ctl_run *run, int at, const char *name, const
 int ctl_logs_read(struct ctl_run *run, const char *directory) {
   DIR *dir = opendir(directory);
   char path[PATH_MAX], line[PATH_MAX + 200];
-  if (!dir) {
+  struct stat st;
+  if (!dir || fstat(dirfd(dir), &st) != 0) {
     return ctl_fail("cannot read folder '%s' of SHARD_STATS: %s", directory, strerror(errno));
   }
+  for (size_t i = 0; i < run->place_count; i++) {
+    if (run->places[i].dev == st.st_dev && run->places[i].ino == st.st_ino) {
+      closedir(dir); /* of all nodes it is one */
+      return CTL_DONE;
+    }
+  }
+  *ADD(run->places, run->place_count) = (struct ctl_place){st.st_dev, st.st_ino};
   errno = 0;
   for (struct dirent *d; (d = readdir(dir)); errno = 0) {
     if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) {
@@ -661,6 +670,7 @@ static void sort(void *list, size_t count, size_t size,
 static int by_rank(const void *pa, const void *pb) {
   const struct ctl_log *a = pa, *b = pb;
   int order = (a->rank > b->rank) - (a->rank < b->rank);
+  order = order ? order : strcmp(a->name, b->name);
   return order ? order : strcmp(a->path, b->path);
 }
 

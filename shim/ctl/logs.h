@@ -8,11 +8,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* A process's log. */
 struct ctl_log {
-  char *path, *host;
-  int rank, size; /* -1: not known */
+  char *path, *host, *name; /* name: that its process gave the file */
+  int rank, size;           /* -1: not known */
   int64_t pid, begun, ended;
   uint64_t start, namespace, job;
   uint64_t notes, lost; /* lost: places without a note are not counted in it until all are read */
@@ -50,6 +51,12 @@ struct ctl_cell {
   uint64_t served, served_sum;
 };
 
+/* A directory. */
+struct ctl_place {
+  dev_t dev;
+  ino_t ino;
+};
+
 struct ctl_run {
   struct ctl_log *logs; /* by rank */
   size_t log_count;
@@ -63,12 +70,14 @@ struct ctl_run {
   size_t cell_count;
   char **bad; /* lines about files that are no logs */
   size_t bad_count;
+  struct ctl_place *places; /* directories that were read */
+  size_t place_count;
   uint64_t lost;
   bool no_rank; /* none is known: all logs are taken for those of rank 0 of 1 */
 };
 
-/* Read the heads and shares of all logs in a directory, besides what *run has. CTL_DONE or
- * CTL_FAILED after a message. */
+/* Read the heads and shares of all logs in a directory, besides what *run has; one that was read
+ * is not read again. CTL_DONE or CTL_FAILED after a message. */
 int ctl_logs_read(struct ctl_run *run, const char *directory);
 
 /*

@@ -33,6 +33,7 @@ static const struct {
 } withdrawn[] = {
     {"stats", "shardctl verify reads the logs of killed processes as any other"},
     {"prove", "a DLIO that libshard does not know runs unmodified"},
+    {"plan", "libshard-dlio(7), MEMORY, has the bytes for each file"},
     {"stream",
      "shardctl index lists a bucket, and SHARD_STRATEGY=hash filters a mount's own entries"},
 };

@@ -30,13 +30,14 @@ int ctl_opening_checked(const char *file, struct shard_listing **out) {
 enum source { IS_LISTING, IS_DIRECTORY, IS_MANIFEST, IS_BUCKET };
 
 /* List a source into `file`. CTL_DONE, or another status after a message. */
-static int build(enum source kind, const char *source, const char *file) {
+static int build(enum source kind, const char *source, bool shared, const char *file) {
   struct shard_build_result result;
   struct shard_options o;
   char err[700];
   int rc;
   shard_options_parse(&o, "", err, sizeof(err));
   shard_options_set_sample(&o, ctl_given.sample);
+  o.attributes = shared; /* as the shard view's */
   if (kind == IS_BUCKET) {
     return ctl_buckets_build(source, &(struct ctl_buckets){0}, &o, file, &result);
   }
@@ -51,13 +52,14 @@ static int build(enum source kind, const char *source, const char *file) {
 }
 
 /* Make a listing of a source in a temporary folder, and open it: its file is gone afterwards. */
-static int open_source(enum source kind, const char *source, struct shard_listing **out) {
+static int open_source(enum source kind, const char *source, bool shared,
+                       struct shard_listing **out) {
   struct ctl_scratch scratch = {0};
   char file[PATH_MAX];
   int rc = ctl_scratch_make(&scratch);
   if (rc == CTL_DONE) {
     snprintf(file, sizeof(file), "%s/listing", scratch.path);
-    rc = build(kind, source, file);
+    rc = build(kind, source, shared, file);
   }
   int opened = rc == CTL_DONE ? shard_listing_open(file, out) : 0;
   if (opened != 0) {
@@ -67,7 +69,33 @@ static int open_source(enum source kind, const char *source, struct shard_listin
   return rc;
 }
 
-int ctl_opening(const char *file, bool manifest, struct shard_listing **out) {
+void ctl_opening_warn_of_tables(const char *what, uint64_t tables) {
+  if (tables > 0) {
+    ctl_warn("'%s': %llu %s a table, whose files are not in the listing (shardctl stat names it); "
+             "listing calls on it fail",
+             what, (unsigned long long)tables,
+             tables == 1 ? "directory is" : "directories are each");
+  }
+}
+
+/* Whether ranks may share the listing. CTL_DONE, or CTL_FAILED after a message. */
+static int check_shared(const char *what, const struct shard_listing *l) {
+  const uint8_t *pos = NULL;
+  const char *format, *path;
+  uint64_t tables = 0;
+  while (shard_listing_table(l, &pos, &format, &path)) {
+    tables++;
+  }
+  ctl_opening_warn_of_tables(what, tables);
+  bool sets = l->header->sets && ctl_given.strategy != SHARD_STRATEGY_HASH;
+  return sets && !ctl_given.sample_text
+             ? ctl_fail("'%s': nearly all files come in sets that differ in what follows the first "
+                        "dot: --sample stem keeps sets together, --sample file does not",
+                        what)
+             : CTL_DONE;
+}
+
+int ctl_opening(const char *file, bool manifest, uint32_t ranks, struct shard_listing **out) {
   struct stat st;
   bool bucket = shard_s3_url_is(file);
   if (bucket && manifest) {
@@ -86,10 +114,16 @@ int ctl_opening(const char *file, bool manifest, struct shard_listing **out) {
   } else if (opened != 0) {
     return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
   }
-  int rc = kind == IS_LISTING ? CTL_DONE : open_source(kind, file, out);
+  int rc = kind == IS_LISTING ? CTL_DONE : open_source(kind, file, ranks > 1, out);
   if (rc == CTL_DONE && ctl_given.sample_text && (*out)->header->sample != ctl_given.sample) {
     rc = ctl_fail("listing '%s' has samples by the rule '%s'; make one by shardctl index --sample",
                   file, shard_words_at(shard_words_samples, (*out)->header->sample));
+  } else if (rc == CTL_DONE && ranks > 1) {
+    rc = check_shared(file, *out);
+  } else {
+    return rc;
+  }
+  if (rc != CTL_DONE) {
     shard_listing_close(*out);
     *out = NULL;
   }

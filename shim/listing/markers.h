@@ -24,8 +24,8 @@ const char *shard_marker_find(const struct shard_options *o, const char *path, s
 const char *shard_marker_above(const struct shard_options *o, const char *path, size_t length,
                                size_t *table);
 
-/* For messages, behind the dataset's name: the table's path, and the format. */
+/* For messages: the table's path, and the format. */
 #define SHARD_TABLE_REFUSED                                                                        \
-  "directory '%.300s' is a table (%s), and a share of its files is none; "                         \
+  "'%.560s' is a table (%s), whose files libshard does not divide, and "                           \
   "listing calls on it fail: let the table's own reader divide it, set SHARD_VIEW=off, or leave "  \
   "the table's log out of SHARD_INCLUDE"

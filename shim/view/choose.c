@@ -61,10 +61,10 @@ static void warn_of_listing(int local_rank) {
 int shard_choose_refuse_table(const struct shard_served *s, const char *format, const char *path,
                               size_t length) {
   static atomic_bool said;
-  char text[900], table[301];
-  snprintf(table, sizeof(table), "%.*s", (int)length, path);
-  snprintf(text, sizeof(text), "SHARD_DATASET='%.300s': " SHARD_TABLE_REFUSED, s->dataset->path,
-           *table ? table : ".", format);
+  char text[900], table[561];
+  snprintf(table, sizeof(table), "%.256s%s%.*s", s->dataset->path, length ? "/" : "", (int)length,
+           path);
+  snprintf(text, sizeof(text), "SHARD_DATASET: " SHARD_TABLE_REFUSED, table, format);
   shard_once_complain(&said, text);
   return -EINVAL;
 }

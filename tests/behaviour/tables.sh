@@ -42,7 +42,7 @@ for s in stride range hash; do
       # by hash, nothing tells of the table there
       if [ $s = hash ] && { [ "$below" ] || [ "$format" = Iceberg ]; }; then continue; fi
       verdict "$s: $table$below is refused" "$([ $rc = 1 ] && [ ! -s got ] && grep -q "Invalid argument" "$WORK/err" || shown cat got "$WORK/err")"
-      verdict "$s: $table$below: why" "$(grep -q "'$table' is a table ($format.*SHARD_VIEW=off" "$WORK/err" || shown cat "$WORK/err")"
+      verdict "$s: $table$below: why" "$(grep -q "/$table' is a table ($format.*SHARD_VIEW=off" "$WORK/err" || shown cat "$WORK/err")"
     done
     rank 1 ls "$D/t" >got 2>"$WORK/err"; verdict "$s: $table is seen" "$(grep -qx "${table#t/}" got || shown cat got)"
   done <"$WORK/tables"
@@ -66,7 +66,7 @@ done
 # The dataset itself is a table; a rank that is alone sees it; so does SHARD_VIEW=off.
 for s in stride hash; do
   DATASET=$D/t/delta SHARD_STRATEGY=$s rank 0 ls "$D/t/delta" >got 2>&1
-  verdict "$s: the root" "$(grep -q "directory '.' is a table" got && [ "$(grep -c '[.]data' got)" = 0 ] || shown cat got)"
+  verdict "$s: the root" "$(grep -q "SHARD_DATASET: '[^']*' is a table" got && [ "$(grep -c '[.]data' got)" = 0 ] || shown cat got)"
 done
 ls "$D/t/delta" >want
 SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB ls "$D/t/delta" >got; same "a world of one" want got

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """iterable: MLCommons' iterable datasets, which copy the list in every worker, and its sampler."""
-from ..columns import Paths
+from ..compressing import patch_loader
 from ..patching import lent, replaces
-from ..sequences import FileList, Indices
+from ..sequences import Indices
 
 KNOWN = {
     "TorchIterableDataset.__init__": ("c2f63959ca",),
@@ -14,11 +14,6 @@ KNOWN = {
 }
 
 
-def _list(values=()):
-    """list() for a module whose known functions only read what they get: of a FileList or Paths a view is a copy."""
-    return values.view() if isinstance(values, (FileList, Paths)) else list(values)
-
-
 def _numbers(values=()):
     """list() for the sampler."""
     return Indices(values.start, values.stop) if isinstance(values, range) else list(values)
@@ -26,7 +21,7 @@ def _numbers(values=()):
 
 def patch(module, _tree):
     """Patch dlio_benchmark.data_loader.torch_data_loader."""
-    module.list = _list
+    patch_loader(module)
     cls = module.dlio_sampler
     original = cls.__init__
 
