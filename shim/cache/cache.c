@@ -168,7 +168,7 @@ static void tell_of_age(const struct shard_request *r, const struct shard_listin
   long long age = shard_clock_real_ns() / 1000000000 - l->header->listed_sec;
   snprintf(what, sizeof(what),
            "is served as SHARD_JOB='%.100s' listed it %lld s ago, and no process of that job has "
-           "it open: give a job that follows another name",
+           "it open: if this is another job, set another SHARD_JOB",
            shard_config()->job, age);
   say_digest(r, l, what);
 }

@@ -76,8 +76,8 @@ static void warn_of_root(const char *path, int error) {
   const char *hint = missing ? guess(path) : "mount it anew, or let this user enter all above it";
   snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s; %s, %s", path, strerror(error),
            hint ? hint : "correct it",
-           missing ? "or make the directory. Until it is there nothing is of it, and every rank "
-                     "sees all of what it lists"
+           missing ? "or make the directory. Until it is there nothing is divided: every rank "
+                     "sees all that it lists"
                    : "or correct it. Listing calls on what lies below that path fail");
   shard_once_complain(&said, text);
 }
