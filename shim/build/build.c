@@ -263,7 +263,8 @@ static int build_once(struct build *b) {
   uint32_t order = b->options->order;
   clock_gettime(CLOCK_REALTIME, &b->facts.listed);
   shard_progress_begin("reading", 0);
-  int rc = build_names(b, order == SHARD_ORDER_KEEP || (b->source->ordered && !has_keys(b)));
+  int rc = build_names(b, order == SHARD_ORDER_KEEP ||
+                              (b->source->ordered && order != SHARD_ORDER_DIRECTORY));
   if (rc == -ERESTART) {
     shard_intake_clear(b->intake);
     rc = build_names(b, false);

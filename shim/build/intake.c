@@ -83,6 +83,18 @@ bool shard_intake_in_table(const struct shard_intake *in, const char *name, size
 
 /* ---- names of a directory, by several threads ---- */
 
+/* Whether order SAMPLE has a place for it. 0 or -EINVAL. */
+static int check_sampled(struct shard_intake *in, const char *path, size_t length) {
+  if (!in->options->sample || (length + SHARD_SAMPLED_MORE < sizeof(in->hands[0].key) &&
+                               !memchr(path, SHARD_CODEC_STEM, length))) {
+    return 0;
+  }
+  snprintf(in->error, sizeof(in->error),
+           "%.200s: '%.*s' is too long for SHARD_SAMPLE, or has a byte of value 1", in->label,
+           (int)(length < 300 ? length : 300), path);
+  return -EINVAL;
+}
+
 static int feed_entry(struct shard_intake_hand *h, const char *path, size_t length, uint64_t ino,
                       uint8_t type) {
   struct shard_intake *in = h->intake;
@@ -98,12 +110,6 @@ static int feed_entry(struct shard_intake_hand *h, const char *path, size_t leng
     path = in->numbered;
   }
   if (in->options->sample) {
-    if (length + SHARD_SAMPLED_MORE >= sizeof(h->key) || memchr(path, SHARD_CODEC_STEM, length)) {
-      snprintf(in->error, sizeof(in->error),
-               "%.200s: '%.*s' is too long for SHARD_SAMPLE, or has a byte of value 1", in->label,
-               (int)(length < 300 ? length : 300), path);
-      return -EINVAL;
-    }
     length = shard_sampled_put(h->key, path, length);
     path = h->key;
   }
@@ -112,7 +118,8 @@ static int feed_entry(struct shard_intake_hand *h, const char *path, size_t leng
 
 int shard_intake_add_entry(struct shard_intake_hand *h, const char *path, size_t length,
                            uint64_t ino, uint8_t type) {
-  int rc = note_table(h->intake, path, length);
+  int rc = check_sampled(h->intake, path, length);
+  rc = rc ? rc : note_table(h->intake, path, length);
   return rc < 0 ? rc : feed_entry(h, path, length, ino, type);
 }
 
@@ -199,7 +206,8 @@ static int write_at_once(struct shard_intake *in, const char *name, size_t lengt
 
 int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
   in->line++;
-  int rc = in->writer ? write_at_once(in, name, length) : 0;
+  int rc = check_sampled(in, name, length);
+  rc = rc == 0 && in->writer ? write_at_once(in, name, length) : rc;
   rc = rc == 0 && in->others ? add_directories(in, name, length) : rc;
   int table = rc == 0 ? note_table(in, name, length) : 0;
   rc = table < 0 ? table : rc;
