@@ -78,5 +78,6 @@ bool shard_sets_found(struct shard_sets *s) {
   for (size_t i = 0; i < 1 << ENDINGS; i++) {
     most = s->alike[i] > most ? s->alike[i] : most;
   }
-  return !s->many && s->stems > 1 && most > s->stems / 2 && s->together >= s->files - s->files / 10;
+  return !s->many && s->stems > 1 && most > s->stems / 2 &&
+         s->together + s->files / 10 + 1 >= s->files;
 }

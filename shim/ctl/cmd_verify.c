@@ -318,7 +318,7 @@ static bool add_up(const struct ctl_run *run, size_t dataset, uint64_t epoch, st
 static const char *show_often(const struct ctl_facts *f) {
   bool whole = f->sample == SHARD_SAMPLE_FILE && f->used % f->size == 0;
   return f->remainder == SHARD_REMAINDER_DROP && !whole
-             ? "each name once, but for the last samples, which remainder drop leaves out"
+             ? "each name once, but the last samples are nobody's (remainder drop)"
          : f->remainder == SHARD_REMAINDER_REPEAT && !whole
              ? "each name once, and some twice, so that all have as many samples (remainder repeat)"
              : "each name once";

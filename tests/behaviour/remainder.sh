@@ -122,7 +122,7 @@ except OSError as error: print(error.errno)' "$F" 2>&1)
   verdict "$name" "$([ "$got" = 22 ] && [ "$(sort -u "$WORK/err" | grep -c .)" = 1 ] && grep -q "$words" "$WORK/err" || { echo "$got"; cat "$WORK/err"; })"
 }
 export DATASET=$F
-SHARD_STRATEGY=stride SHARD_REMAINDER=drop refused "fewer files than ranks" "SHARD_REMAINDER=drop.*29 files, 30 ranks.*repeat"
+SHARD_STRATEGY=stride SHARD_REMAINDER=drop refused "fewer files than ranks" "SHARD_REMAINDER=drop.*(29, 30 ranks).*repeat"
 SHARD_STRATEGY=hash SHARD_REMAINDER=drop refused "hash drops nothing" "SHARD_REMAINDER=drop.*SHARD_STRATEGY=hash.*stride"
 SHARD_STRATEGY=hash SHARD_REMAINDER=repeat refused "hash repeats nothing" "SHARD_REMAINDER=repeat.*SHARD_STRATEGY=hash"
 SHARD_STRATEGY=range SHARD_REMAINDER=pad refused "another word" "SHARD_REMAINDER='pad'.*keep, drop or repeat"

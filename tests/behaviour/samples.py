@@ -227,7 +227,7 @@ def sets(verdicts):
     """Without SHARD_SAMPLE, files that come in sets are refused; others are not."""
     for label, refused, names in (
             ("captions", True, [f"{c}/{k:03}.{e}" for c in "ab" for k in range(30) for e in ("jpg", "txt")] + ["README.md", "LICENSE"]),
-            ("tar and idx", True, [f"{k:03}.{e}" for k in range(4) for e in ("tar", "idx")]),
+            ("tar and idx", True, [f"{k:03}.{e}" for k in range(4) for e in ("tar", "idx")] + ["README.md"]),
             ("three of a kind, with some missing", True, [f"{k:03}.{e}" for k in range(40) for e in ("png", "json", "cls") if k % 9 or e != "cls"]),
             ("one ending", False, [f"{k:03}.jpg" for k in range(30)]),
             ("few of many", False, [f"{k:03}.jpg" for k in range(60)] + [f"{k:03}.txt" for k in range(5)]),
@@ -240,6 +240,10 @@ def sets(verdicts):
             good = seen is None and "SHARD_SAMPLE=stem" in err and "SHARD_SAMPLE=file" in err and "SHARD_INCLUDE" in err and \
                 "Invalid argument" in err if refused else seen
             verdicts.check(f"{label}, {strategy}", good, (seen and len(seen), err))
+        for command in (["ls", root, "--rank", "1"], ["manifest", root, "-o", WORK + "/%r.txt"]):
+            for sample, status in ([], int(refused)), (["--sample", "stem"], 0), (["--sample", "file"], 0):
+                done = control(*command, "--size", "2", *sample)
+                verdicts.check(f"{label}, {command[0]} {sample}", done.returncode == status and (b"--sample" in done.stderr) == (status == 1), done)
         for variables in ({"SHARD_SAMPLE": "file"}, {"SHARD_SAMPLE": "stem"}, {"SHARD_INCLUDE": "*.jpg:*.tar:*.png"}, {"SHARD_SIZE": "1", "SHARD_SEED": "1"}):
             seen, err = listed(0, 2, root, **variables)
             verdicts.check(f"{label}, {variables}", seen, err)

@@ -193,7 +193,7 @@ job 2 "ls $D"; verify "nothing opened" 1 "only 0 of $all files were opened by th
 job 2 "$READ; cat $D/{1..9}.txt"; verify "all of the first directory in all ranks" 1 "ranks have opened files of others" "$S"
 job 2 "cat $D/b/1" ; verify "nobody has listed" 1 "no process has listed it, so libshard has divided nothing" "$S"
 job 2 "$READ" SHARD_VIEW=off; verify "no view" 1 "no process has listed it" "$S"
-job 2 "set -- \$(ls -d $D/a/*.bin $D/b/?); shift; cat \"\$@\""; verify "stopped early" 1 "only " "$S"; verify "... which --partial-ok allows" 0 "only " "$S" --partial-ok
+job 2 "set -- \$(ls -d $D/a/*.bin $D/b/?); shift; cat \"\$@\""; verify "stopped early" 1 "only " "$S"; verify "... which --partial-ok allows" 0 "(--partial-ok)" "$S" --partial-ok
 
 # What once was called proven: a share is divided a second time, by split_by_node or DistributedSampler; a bucket's objects are not read.
 cat >"$WORK/twice.py" <<'P'
@@ -288,7 +288,10 @@ verify "two listings" 1 "rank 0 has a listing of 3 names" "$S"
 job 2 "$READ"; cp -r "$S" "$WORK/good"; rm -rf "$WORK/one"; job 3 "$READ"; cp -r "$S" "$WORK/one"; cp "$WORK/good"/* "$S"
 verify "logs of worlds of two sizes" 1 "of worlds of different sizes" "$S"
 verify "the good ones" 0 "complete: proven: 2 logs of 2 ranks" "$WORK/good"
-job 2 "$READ" SHARD_JOB=another; cp "$WORK/good"/* "$S"; verify "two runs in one folder" 1 "are of different runs" "$S"
+job 2 "$READ" SHARD_JOB=another; cp "$WORK/good"/* "$S"; verify "two runs in one folder" 1 "there are logs of several runs" "$S"
+ln -s good "$WORK/link"; verify "a folder twice" 0 "2 logs of 2 ranks" "$WORK/good" "$WORK/link" "$WORK/good"
+cp -r "$WORK/good" "$WORK/copy"; verify "a copy" 1 "are of one process" "$WORK/good" "$WORK/copy"
+verify "--sets alone" 2 "--sets goes with --same-as" --sets "$WORK/good"
 mkdir "$WORK/part" "$WORK/rest"; for f in "$WORK/one"/*; do cp "$f" "$([ "$(ls "$WORK/part" | wc -l)" = 2 ] && echo "$WORK/rest" || echo "$WORK/part")"; done
 verify "a rank is missing" 1 "of 3 is missing" "$WORK/part"; verify "... its log is elsewhere" 0 "3 logs of 3 ranks" "$WORK/part" "$WORK/rest"
 job 2 "$READ; SHARD_SEED=\$SHARD_RANK $READ"; verify "other seeds in ranks" 1 "seed" "$S"

@@ -87,6 +87,12 @@ for text in names mixed; do
   "$CTL" index - --root "$D" -o l <$text 2>"$WORK/err" >/dev/null; "$CTL" ls l >got; same "a listing of a pipe, $text" want got
 done
 "$CTL" index names -o l --no-attributes >/dev/null; "$CTL" ls l >got; same "one that nobody divides" names got
+# So do manifest and ls, where ranks share it.
+"$CTL" manifest "$D" --size 2 -o 'm-%r.txt' 2>"$WORK/err"; sort m-0.txt m-1.txt >got; sort want >all; same "manifests" all got
+verdict "manifest says it" "$(grep -q '7 directories are each a table' "$WORK/err" || shown cat "$WORK/err")"
+for r in 0 1; do "$CTL" ls "$D" --rank $r --size 2 2>"$WORK/err"; done | sort >got; same "ls --rank" all got
+verdict "ls says it" "$(grep -q '7 directories are each a table' "$WORK/err" || shown cat "$WORK/err")"
+"$CTL" ls "$D" 2>&1 | sort >got; sort names >all; same "ls of all" all got
 # What a manifest names is the user's word.
 grep delta names >m.txt
 for r in 0 1; do SHARD_LISTING=m.txt rank $r find "$D" -type f -path '*delta*'; done 2>"$WORK/err" | sort | sed "s|^$D/||" >got; sort m.txt >want; same "a manifest" want got
