@@ -44,8 +44,6 @@ def store_module():
             return tokens.names_of(found) if found else None
 
         cls = module.ObjStoreLibStorage
-        uri = cls.get_uri
-        cls.get_uri = lambda self, id: tokens.Token(uri(self, id), id.files) if type(id) is tokens.Token else uri(self, id)
         if object_store.is_known(tree, object_store.KNOWN):
             tokens.answer_walks(cls, walk, tokens.folder_at_hand)
     return module

@@ -34,7 +34,7 @@ class ObjStoreLibStorage(S3Storage):
     def get_uri(self, id):
         if "://" in str(id):
             return id
-        return "s3://%s/%s" % (self.namespace.name, id.lstrip("/"))
+        return "s3://%s/" % self.namespace.name + (id.lstrip("/") if id.startswith("/") else id)
 
     def get_node(self, id=""):
         return super().get_node(self.get_uri(id))
