@@ -50,20 +50,26 @@ def walk(values):
 def generated(values):
     made = []
     made += (value for value in values)
-    return ["q"] + values, [*values], made
+    return [*values], made
 
 assert extend(make()) == extend(real)
 assert in_place(make()) == in_place(real)
 assert generated(make()) == generated(real)
-assert sum([make(), ["x"]], []) == real + ["x"]
 assert walk(make()) == walk(list(real))
 for keywords in {}, {"default": str}:
     assert json.dumps({"a": make()}, **keywords) == json.dumps({"a": real})
 for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
     assert list(pickle.loads(pickle.dumps(make()[::-3], protocol))) == real[::-3]
 scope = {"m": make()}
-exec("b = c = ['q']; b += m; d = ['q'] + m", scope)
-assert scope["c"] == scope["d"] == ["q"] + real
+exec("b = c = ['q']; b += m", scope)
+assert scope["c"] == ["q"] + real
+for add in (lambda: ["q"] + make(), lambda: sum([make(), ["x"]], []), lambda: exec("d = ['q'] + m", scope)):
+    try:
+        made = add()
+    except TypeError as error:
+        assert "SHARD_ADAPTER=off" in str(error), error
+        continue
+    raise AssertionError(made)
 index = numbered.Index("train")
 for text in "%s" % index, str(index), f"{index}", f"{index:d}", "{}".format(index):
     names = numbered.template("/a/" + text, 12)[1]
