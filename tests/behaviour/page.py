@@ -80,7 +80,7 @@ def real():
     for i in range(63):
         open(f"{data}/{i:02}.tar", "x").close()
     env = {**{key: value for key, value in os.environ.items() if not key.startswith("SHARD_")}, "SHARD_DATASET": data,
-           "SHARD_CACHE_DIR": WORK + "/cache", "SHARD_SIZE": "4", "SHARD_JOB": "page", "SHARD_LOG": "error", "LD_PRELOAD": paths.LIBRARY}
+           "SHARD_CACHE_DIR": WORK + "/cache", "SHARD_SIZE": "4", "SHARD_JOB": "page", "SHARD_STRATEGY": "range", "SHARD_LOG": "error", "LD_PRELOAD": paths.LIBRARY}
     for name, part in (("whole", "[:]"), ("twice", "[int(os.environ['SHARD_RANK'])::4]")):
         out = f"{WORK}/{name}"
         for rank in range(4):
