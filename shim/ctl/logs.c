@@ -15,6 +15,7 @@
 #include "base/xxh64.h"
 #include "ctl/ctl.h"
 #include "libshard.h"
+#include "listing/listing.h"
 #include "listing/samples.h"
 #include "shard/shard.h"
 #include "stats/log.h"
@@ -697,12 +698,14 @@ static bool is_listing(struct ctl_facts *f, const char *file) {
   }
   shard_listing_info(listing, &info);
   f->samples = shard_listing_samples(listing);
+  bool divided = f->how == SHARD_LOG_ONE || f->how == SHARD_LOG_BY_EPOCH;
+  bool ruled = !divided || listing->header->sample == f->sample;
   shard_listing_close(listing);
   if (f->how == SHARD_LOG_ALL) { /* it sees the real directory: so many names, if they are all */
     memcpy(f->digest, info.digest, sizeof(f->digest));
     f->entries = f->used = info.entries;
   }
-  return strcmp(info.digest, f->digest) == 0 && info.entries == f->entries;
+  return ruled && strcmp(info.digest, f->digest) == 0 && info.entries == f->entries;
 }
 
 static void find_listings(struct ctl_run *run, const char *whole) {
