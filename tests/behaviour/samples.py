@@ -274,6 +274,7 @@ def proofs(verdicts):
     """verify proves what ranks had, by names and with the listing."""
     root = fresh("proof", [f"{c}/{k:02}.{e}" for c in "ab" for k in range(11) for e in ("jpg", "txt")])
     control("index", root, "--sample", "stem", "-o", WORK + "/proof.listing")
+    control("index", root, "--sample", "file", "-o", WORK + "/other.listing")
     script = "import os, sys\nfor d, _, fs in os.walk(sys.argv[1]):\n  for f in fs: open(os.path.join(d, f)).close()"
     for strategy, remainder in (("stride", "keep"), ("range", "keep"), ("hash", "keep"), ("stride", "drop"), ("range", "repeat")):
         folder = fresh("stats")
@@ -288,6 +289,11 @@ def proofs(verdicts):
             verdicts.check(f"verify, {strategy}, {remainder}{', with the listing' if given else ''}",
                            proven == {"complete": True, "shares": not alone, "read": True} and done.returncode == alone
                            and (remainder == "keep" or f"(remainder {remainder})" in lines["shares"]), (done.stdout, done.stderr))
+        if strategy != "hash":
+            empty_cache()
+            done = control("verify", folder, "--listing", WORK + "/other.listing")
+            verdicts.check(f"verify, {strategy}, {remainder}, with a listing by another rule", done.returncode == 1 and
+                           b"that of --listing is another one" in done.stdout, done)
 
 
 def main():
