@@ -59,8 +59,9 @@ def main():
         read_all(names()[:2]); ready, end = os.pipe()
         if os.fork() == 0:
             os.setsid()
+            parent = os.getpid()
             if os.fork() == 0:
-                while os.getppid() > 1 and not os.environ.get("SUBREAPER"): time.sleep(0.01)
+                while os.getppid() == parent: time.sleep(0.01)
                 read_all(names()[2:]); os.close(end)
             os._exit(0)
         os.wait()
@@ -107,7 +108,7 @@ def run(name, work, data):
     os.mkdir(folder)
     stats, program = os.path.join(folder, "stats"), os.path.join(work, "program.py")
     env = {key: value for key, value in processes.environment(paths.VENV_PYTHON).items() if not key.startswith(("SHARD_", "SLURM_"))}
-    env.update(variables, SHARD_DATASET=data, SHARD_CACHE_DIR=os.path.join(folder, "cache"), SHARD_STATS=stats, OMP_NUM_THREADS="1")
+    env.update(variables, SHARD_DATASET=data, SHARD_CACHE_DIR=os.path.join(folder, "cache"), SHARD_STATS=stats, OMP_NUM_THREADS="1", TMPDIR=folder)
     inner = ["env", "LD_PRELOAD=" + paths.LIBRARY, paths.VENV_PYTHON, program, how, data]
     if launcher is TORCHRUN:
         inner = [program, how, data]
