@@ -231,6 +231,14 @@ class Rows(ListLike):
     def __deepcopy__(self, memo):
         return self.__copy__()
 
+    def share_strings(self, lists):
+        """Before it becomes real: let its rows have the strings of a real list of its paths, in a dict of those that
+        are there."""
+        key = self._paths.listing, self._paths.prefix
+        if key not in lists:
+            lists[key] = list(self._paths)
+        self._table = self._columns.table(lists[key])
+
     def __reduce__(self):
         return type(self), (self._columns, self._paths)
 
@@ -260,7 +268,7 @@ class SampleTable(DictLike):
             number = int(key)
         except (TypeError, ValueError, OverflowError):
             raise KeyError(key) from None
-        if number != key or hasattr(key, "__index__"):  # which C has looked for
+        if number != key or hash(number) != hash(key) or hasattr(key, "__index__"):  # which C has looked for
             raise KeyError(key)
         try:
             return self[number]
@@ -268,13 +276,16 @@ class SampleTable(DictLike):
             raise KeyError(key) from None
 
     def __iter__(self):
-        for i in range(len(self)):
-            yield self._key(i)
+        try:
+            same = SampleTable(self._columns, self._paths)
+        except AttributeError:  # another thread has made a dict of it
+            return iter(self.held)
+        return map(same._key, range(same._length))  # it may become a dict meanwhile
 
     def __copy__(self):
         return SampleTable(self._columns, self._paths)
 
-    __deepcopy__, __reduce__, __repr__ = Rows.__deepcopy__, Rows.__reduce__, Rows.__repr__
+    __deepcopy__, __reduce__, __repr__, share_strings = Rows.__deepcopy__, Rows.__reduce__, Rows.__repr__, Rows.share_strings
 
 
 def _quickened():
@@ -304,7 +315,10 @@ def _paths(real):
         raise Unfit("its elements have several types")
     folder = os.path.commonprefix([real[0], real[-1]]).rpartition("/")
     for prefix in ("".join(folder[:2]), ""):
-        text = loops.text(real, os.fsencode(prefix))
+        try:
+            text = loops.text(real, os.fsencode(prefix))
+        except UnicodeEncodeError:
+            text = None
         if text is not None:
             break
     else:
@@ -312,7 +326,7 @@ def _paths(real):
     made = Paths(Listing.of_names(text), prefix)
     if not made.is_quick():
         raise Unfit("its paths cannot be made of a listing")
-    return _checked(made, real)
+    return made
 
 
 def _is_number(kind):
@@ -340,18 +354,19 @@ def _read(real, types, known):
     """(the Paths that positions are of, an array for each type); Unfit, OSError. known: [(Paths, real list)]."""
     import numpy
 
-    out = bytearray(8 * len(real) * len(types))
+    count = len(real)  # another thread may change it: then put() finds that
+    out = bytearray(8 * count * len(types))
     first = next(value for value in _first_row(real) if type(value) is str)
     for paths, listed in known:
-        if first in listed and loops.read(real, types, listed, None, out) == len(real):
+        if first in listed and loops.read(real, types, listed, None, out) == count:
             break
     else:
         listed = []
         read = loops.read(real, types, listed, True, out)
-        if read != len(real):
+        if read != count:
             raise Unfit("its element %d has other types" % read)
         paths = _paths(listed)
-    return paths, numpy.frombuffer(out, numpy.int64).reshape(len(types), len(real))
+    return paths, numpy.frombuffer(out, numpy.int64).reshape(len(types), count)
 
 
 def _first_row(real):
@@ -360,21 +375,25 @@ def _first_row(real):
     return row if type(row) is tuple else (row,)
 
 
-def compressed(real, known):
+def compressed(real, known, checked=True):
     """What takes the place of a list or dict of DLIO's: Paths, Rows or a SampleTable, equal to it, types included.
 
-    real   an exact list or dict, not empty
-    known  [(Paths, the real list that they were made of)], whose paths a map may have
+    real     an exact list or dict, not empty
+    known    [(Paths, the real list that they were made of)], whose paths a map may have
+    checked  compared with it; else that is to be done (loops.put())
     Unfit: it has no such form. OSError: the node's cache cannot hold it. MemoryError.
     """
     keyed = type(real) is dict
     key = (next(iter(real)),) if keyed else ()
     row = next(iter(real.values())) if keyed else real[0]
     if not keyed and type(row) is str:
-        return _paths(real)
+        made = _paths(real)
+        return _checked(made, real) if checked else made
     bare = type(row) is str
     types = _types(key, row, bare)
     paths, numbers = _read(real, types, known)
     kinds = [(PATH, None) if one is str else (NUMBER, None) if one is int else (SCALAR, one) for one in types]
-    columns = _columns(numbers, kinds, keyed, bare)
-    return _checked((SampleTable if keyed else Rows)(columns, paths), real)
+    own = paths.view()  # who changes the list of paths does not change these
+    own.is_quick()
+    made = (SampleTable if keyed else Rows)(_columns(numbers, kinds, keyed, bare), own)
+    return _checked(made, real) if checked else made

@@ -47,6 +47,13 @@ static object *named_table;
 
 const struct attribute shard_table_attributes[] = {{&named_table, "_table"}, {NULL, NULL}};
 
+/* Whether an object's type is this very one. */
+static bool is_exactly(object *value, object *type) {
+  object *own = py.PyObject_Type(value);
+  shard_python_end(own);
+  return own == type;
+}
+
 /* ---- a row ----------------------------------------------------------------------------------- */
 
 enum part { TABLE, PATHS, TYPES }; /* of _table */
@@ -75,11 +82,13 @@ static object *make_value(object *written, uint64_t column, uint64_t i) {
   if (!number || c->kind == NUMBER) {
     return number;
   }
+  object *paths = get_part(written, PATHS);
   object *made =
-      c->kind == PATH
-          ? shard_element_path(get_part(written, PATHS), number)
-          : py.PyObject_CallFunctionObjArgs(
-                py.PyTuple_GetItem(get_part(written, TYPES), (ssize_t)column), number, NULL);
+      c->kind == SCALAR
+          ? py.PyObject_CallFunctionObjArgs(
+                py.PyTuple_GetItem(get_part(written, TYPES), (ssize_t)column), number, NULL)
+      : is_exactly(paths, py.list_type) ? py.PyObject_GetItem(paths, number)
+                                        : shard_element_path(paths, number);
   py.Py_DecRef(number);
   return made;
 }
@@ -158,6 +167,18 @@ struct method shard_rows_methods[] = {{"__getitem__", get_row, METH_O, NULL},
 /* ---- SampleTable ------------------------------------------------------------------------------
  */
 
+/* Whether a dict takes the key for this number: it is an int, or hashes and compares as one. */
+static bool stands_for(object *key, int64_t number) {
+  if (is_exactly(key, py.int_type)) {
+    return true;
+  }
+  object *one = py.PyLong_FromLongLong(number);
+  bool same = one && py.PyObject_Hash(key) == py.PyObject_Hash(one) &&
+              py.PyObject_RichCompareBool(one, key, PY_EQ) == 1;
+  shard_python_end(one);
+  return same;
+}
+
 /* As a dict: by an int, and what is one. _other() of Python answers for other keys, and says what
  * is missing. */
 static object *get_sample(object *self, object *key) {
@@ -166,10 +187,11 @@ static object *get_sample(object *self, object *key) {
   if (!written) {
     return NULL;
   }
-  if (py.PyIndex_Check(key) && py.PyObject_Hash(key) != -1) {
+  if (py.PyIndex_Check(key)) {
     ssize_t number = py.PyNumber_AsSsize_t(key, *py.OverflowError);
     const struct table *t = table_of(written);
-    uint64_t row = number == -1 && py.PyErr_Occurred() ? t->rows : find_row(t, number);
+    bool fits = number != -1 || !py.PyErr_Occurred();
+    uint64_t row = fits && stands_for(key, number) ? find_row(t, number) : t->rows;
     found = row < t->rows;
     made = found ? make_row(written, row) : NULL;
   }
@@ -201,13 +223,6 @@ struct method shard_sample_table_methods[] = {{"__getitem__", get_sample, METH_O
 
 /* ---- comparing --------------------------------------------------------------------------------
  */
-
-/* Whether an object's type is this very one. */
-static bool is_exactly(object *value, object *type) {
-  object *own = py.PyObject_Type(value);
-  shard_python_end(own);
-  return own == type;
-}
 
 /* Whether two objects are equal, and of one type, to the last field. An exception means no. */
 static bool is_same(object *a, object *b) {
@@ -262,24 +277,75 @@ static ssize_t compare_dict(object *lazy, object *real) {
   return i;
 }
 
-/* same(lazy, real): how many elements of a list or dict are the same, types included; one less than
- * there are (-1 of none) if the lengths differ. */
-static object *count_same(object *self, object *arguments) {
-  (void)self;
-  object *lazy = py.PyTuple_GetItem(arguments, 0), *real = py.PyTuple_GetItem(arguments, 1);
-  if (!lazy || !real) {
-    return NULL;
-  }
+/* How many elements of a list or dict are the same, types included; one less than there are (-1 of
+ * none) if the lengths differ. */
+static ssize_t compare(object *lazy, object *real) {
   bool dict = is_exactly(real, py.dict_type);
-  if (!dict && !is_exactly(real, py.list_type)) {
-    py.PyErr_SetString(*py.IndexError, "neither a list nor a dict");
-    return NULL;
-  }
   ssize_t n = dict ? py.PyDict_Size(real) : py.PyList_Size(real);
   ssize_t same = py.PyObject_Size(lazy) != n ? n - 1
                  : dict                      ? compare_dict(lazy, real)
                                              : compare_list(lazy, real, n);
   py.PyErr_Clear();
+  return same;
+}
+
+/* same(lazy, real): compare(). */
+static object *count_same(object *self, object *arguments) {
+  (void)self;
+  object *lazy = py.PyTuple_GetItem(arguments, 0), *real = py.PyTuple_GetItem(arguments, 1);
+  return lazy && real ? py.PyLong_FromSsize_t(compare(lazy, real)) : NULL;
+}
+
+/* ---- replacing ----------------------------------------------------------------------------------
+ */
+
+/* How many references an object has: sys.getrefcount(). */
+static ssize_t count_references(object *getrefcount, object *value) {
+  object *count = py.PyObject_CallFunctionObjArgs(getrefcount, value, NULL);
+  ssize_t n = count ? py.PyNumber_AsSsize_t(count, NULL) : -1;
+  shard_python_end(count);
+  return n;
+}
+
+static bool put_at(object *place, object *lazy, object *real) {
+  object *scope = py.PyTuple_GetItem(place, 0), *key = py.PyTuple_GetItem(place, 1);
+  object *now = py.PyObject_GetItem(scope, key);
+  shard_python_end(now);
+  object *done =
+      now == real ? py.PyObject_CallMethod(scope, "__setitem__", "(OO)", key, lazy) : NULL;
+  shard_python_end(done);
+  return done;
+}
+
+/*
+ * put(lazy, real, places, getrefcount, usual): put `lazy` where `real` is, at all of these
+ * places, (dict, key), if all elements are the same, and nothing else refers to `real`: no other
+ * thread runs meanwhile. Returns what compare() counts; or None, if there are more references
+ * beside those in the places than usual, or a place has something else. usual None: only returns
+ * that number.
+ */
+static object *put_lazy(object *self, object *arguments) {
+  (void)self;
+  object *lazy = py.PyTuple_GetItem(arguments, 0), *real = py.PyTuple_GetItem(arguments, 1),
+         *places = py.PyTuple_GetItem(arguments, 2), *usual = py.PyTuple_GetItem(arguments, 4);
+  if (!usual) {
+    return NULL;
+  }
+  ssize_t n = py.PyList_Size(places);
+  ssize_t others = count_references(py.PyTuple_GetItem(arguments, 3), real) - n;
+  if (usual == py.None) {
+    return py.PyLong_FromSsize_t(others);
+  }
+  if (others > py.PyNumber_AsSsize_t(usual, NULL)) {
+    return shard_python_share(py.None);
+  }
+  ssize_t same = compare(lazy, real);
+  for (ssize_t i = 0; same == py.PyObject_Size(real) && i < n; i++) {
+    if (!put_at(py.PyList_GetItem(places, i), lazy, real)) {
+      py.PyErr_Clear();
+      return shard_python_share(py.None);
+    }
+  }
   return py.PyLong_FromSsize_t(same);
 }
 
@@ -468,7 +534,8 @@ static ssize_t read_rows(struct reading *r, object *from, bool dict) {
 /*
  * read(rows, types, paths, grows, numbers): read a dict or list of tuples of these types into a
  * bytearray, column by column, as int64_t. A path becomes its place in the list `paths`; grows:
- * those that are missing are put there. Returns how many rows were read; the next does not fit.
+ * those that are missing are put there. Returns how many rows were read; the next does not fit, or
+ * the bytearray does not: another thread has changed `rows`.
  */
 static object *read_columns(object *self, object *arguments) {
   (void)self;
@@ -483,7 +550,8 @@ static object *read_columns(object *self, object *arguments) {
   r.columns = py.PyTuple_Size(r.types);
   r.rows = dict ? py.PyDict_Size(from) : py.PyList_Size(from);
   r.numbers = (void *)py.PyByteArray_AsString(out);
-  ssize_t read = begin_places(&r.places) ? read_rows(&r, from, dict) : 0;
+  bool fits = py.PyByteArray_Size(out) == r.columns * r.rows * (ssize_t)sizeof(*r.numbers);
+  ssize_t read = fits && begin_places(&r.places) ? read_rows(&r, from, dict) : 0;
   free(r.places.slots);
   py.PyErr_Clear();
   return py.PyLong_FromSsize_t(read);
@@ -492,4 +560,5 @@ static object *read_columns(object *self, object *arguments) {
 struct method shard_loops_methods[] = {{"text", get_text, METH_VARARGS, NULL},
                                        {"read", read_columns, METH_VARARGS, NULL},
                                        {"same", count_same, METH_VARARGS, NULL},
+                                       {"put", put_lazy, METH_VARARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

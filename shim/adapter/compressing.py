@@ -10,8 +10,10 @@ Looked at are the attributes of the arguments, of the benchmark, and of DLIO's o
 hold, and short dicts there. Nothing else may have a reference to what is replaced: it would go on with a
 list of its own, where DLIO means one.
 """
+import ast
 import functools
 import sys
+import weakref
 
 from . import columns, list_like
 from .native import INFO, WARN, is_worker, native, say_once, speaks
@@ -95,34 +97,35 @@ def _look(scope, name, found, seen, deep):
         label = "%s.%s" % (name, key) if isinstance(key, str) else "%s[%r]" % (name, key)
         if _is_own(value):
             _look(vars(value), label, found, seen, deep + 1)
-        elif isinstance(value, (list, dict)) and type(value) is value.__class__:
-            if len(value) >= MANY:
+        elif issubclass(type(value), (list, dict)):
+            like = list if issubclass(type(value), list) else dict
+            if like.__len__(value) >= MANY:
                 found.setdefault(id(value), Found(value, label)).places.append((scope, key))
             elif type(value) is dict:
                 _look(value, label, found, seen, deep + 1)
 
 
-def _references(one):
-    """How many references there are to a Found's value beside those in its places."""
-    return sys.getrefcount(one.value) - len(one.places)
+def _put_in_place(made, one, usual):
+    """loops.put() of a Found."""
+    return columns.loops.put(made, one.value, one.places, sys.getrefcount, usual)
 
 
 def _usual():
-    """What _references() tells of a value that only its places have."""
+    """How many references there are to a Found's value beside those in its places."""
     scope = {"own": [None]}
     one = Found(scope["own"], "own")
     one.places.append((scope, "own"))
-    return _references(one)
+    return _put_in_place(None, one, None)
 
 
-USUAL = _usual()
+USUAL = _usual() if columns.AVAILABLE else 0
 
 
 # ---- replacing ------------------------------------------------------------------------------------
 
 _put = []    # [(dict, key, what was put there)]
 _depth = 0   # of DLIO's calls
-_benchmark = None  # that has been initialized last
+_benchmark = None  # a weak reference to that which has been initialized last
 
 
 def _say(text, *values):
@@ -134,49 +137,60 @@ def _replace(one, known):
     """Compress a Found, if it can be."""
     if type(one.value) not in (list, dict):
         return _say("%s stays as it is: it is a %s", one.name, type(one.value).__name__)
-    if _references(one) > USUAL:
-        return _say("%s stays as it is: something else has it, too", one.name)
     try:
-        made = columns.compressed(one.value, known)
+        made = columns.compressed(one.value, known, checked=False)
     except columns.Unfit as why:
         if _has_paths(one.value):
             _say("%s stays as it is: %s", one.name, why)
         return None
-    if type(one.value) is list and isinstance(made, columns.Paths):
-        known.append((made, one.value))
     for scope, key in one.places:
-        scope[key] = made
         _put.append((scope, key, made))
+    same = _put_in_place(made, one, USUAL)
+    if same != len(one.value):
+        del _put[-len(one.places):]
+        return _say("%s stays as it is: %s", one.name, "something else has it, too" if same is None else
+                    "its compressed form differs in element %d" % same)
+    if type(made) is columns.Paths:
+        known.append((made, one.value))
     return _say("%s is compressed: %r", one.name, made)
+
+
+def _compress(args):
+    why = "the arguments have no dict" if type(getattr(args, "__dict__", None)) is not dict else unfit(args)
+    if why is not None:
+        return say_once(INFO, "what DLIO has made of its files stays as it is: " + why)
+    found, seen, known = {}, {}, []
+    for name, owner in ("args", args), ("benchmark", _benchmark and _benchmark()):
+        if type(getattr(owner, "__dict__", None)) is dict:
+            _look(vars(owner), name, found, seen, 0)
+    # Lists of paths first: maps name them.
+    for one in sorted(found.values(), key=lambda one: type(one.value) is not list or not isinstance(one.value[0], str)):
+        _replace(one, known)
+    return None
 
 
 def compress(args):
     """Compress what DLIO has made, for the time until put_back()."""
-    why = unfit(args)
-    if why is not None:
-        return say_once(INFO, "what DLIO has made of its files stays as it is: " + why)
-    found, seen, known = {}, {}, []
-    for name, owner in ("args", args), ("benchmark", _benchmark):
-        if owner is not None:
-            _look(vars(owner), name, found, seen, 0)
-    every = sorted(found.values(), key=lambda one: (type(one.value) is dict, not isinstance(one.value[0], str)
-                                                    if type(one.value) is list else False))
     try:
-        for one in every:
-            _replace(one, known)
+        _compress(args)
     except Exception as error:  # pylint: disable=broad-except
         say_once(WARN, "what DLIO has made of its files stays in memory, as it is: %s: %s"
                  % (type(error).__name__, error), "compress")
-    return None
 
 
 def put_back():
     """Put real lists and dicts where compressed ones are. Who has kept one of those has the real one, too."""
-    real = {}  # id -> (what was put, the real one)
+    real, lists = {}, {}  # id -> (what was put, the real one); (listing, prefix) -> a real list
+    for _, _, made in sorted(_put, key=lambda one: type(one[2]) is not columns.Paths):
+        if id(made) not in real:
+            name = (made.listing, made.prefix) if type(made) is columns.Paths else None
+            if type(made) in (columns.Rows, columns.SampleTable):
+                made.share_strings(lists)
+            real[id(made)] = made, list_like.stand_for(made)
+            if name:
+                lists[name] = real[id(made)][1]
     while _put:
         scope, key, made = _put.pop()
-        if id(made) not in real:
-            real[id(made)] = made, list_like.stand_for(made)
         if scope.get(key) is made:
             scope[key] = real[id(made)][1]
 
@@ -197,7 +211,7 @@ def _around(cls, name, args_of):
         finally:
             _depth -= 1
         if name == "initialize":
-            _benchmark = self
+            _benchmark = weakref.ref(self)
         owner = args_of(self)
         if _depth == 0 and wanted and owner is not None:
             compress(owner)
@@ -247,9 +261,22 @@ def _find_main(module):
         return original(*args, **kwargs)
 
 
+def _list(*values):
+    """list(), but that a lazy list becomes a view, where each worker would make a copy."""
+    if len(values) == 1 and isinstance(values[0], list_like.ListLike) and hasattr(values[0], "view"):
+        return values[0].view()
+    return list(*values)
+
+
 def patch_loader(module):
-    """Patch a module of dlio_benchmark.data_loader."""
-    vars(module).setdefault("list", list_like.Listed)
+    """Patch a module of dlio_benchmark.data_loader, if all that it does with `list` is to call it."""
+    try:
+        tree = ast.parse(module.__spec__.loader.get_source(module.__name__))
+    except (AttributeError, ImportError, OSError, SyntaxError, TypeError):
+        return
+    called = {id(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call)}
+    if all(id(one) in called for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id == "list"):
+        vars(module).setdefault("list", _list)
 
 
 def patches(loaders):

@@ -197,37 +197,6 @@ class ListLike(collections.abc.Sequence):
     del _name
 
 
-class _Kind(type):
-    """The type of what stands for `list` in the loaders' modules."""
-
-    def __call__(cls, *values):
-        if len(values) == 1 and isinstance(values[0], ListLike) and hasattr(values[0], "view"):
-            return values[0].view()
-        return list(*values)
-
-    def __instancecheck__(cls, value):
-        return isinstance(value, list)
-
-    def __subclasscheck__(cls, kind):
-        return issubclass(kind, list)
-
-    def __eq__(cls, other):
-        return other is cls or other is list
-
-    def __hash__(cls):
-        return hash(list)
-
-    def __getattr__(cls, name):
-        return getattr(list, name)
-
-
-class Listed(metaclass=_Kind):
-    """`list` in DLIO's loaders: a lazy list becomes a view, where each worker would make a copy."""
-
-    def __class_getitem__(cls, kinds):
-        return list[kinds]
-
-
 class DictLike(collections.abc.Mapping):
     """Acts as a dict; needs __len__(), __getitem__() and __iter__()."""
 
@@ -246,6 +215,13 @@ class DictLike(collections.abc.Mapping):
 
     def __reversed__(self):
         return reversed(list(self))
+
+    def __array__(self, dtype=None, copy=None):
+        import numpy
+
+        made = numpy.empty((), object)  # as of a dict: numpy would take it for a list of its keys
+        made[()] = dict(self)
+        return made if dtype is None else made.astype(dtype)
 
     def __reduce__(self):
         return _again, (type(self), vars(self))

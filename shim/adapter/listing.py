@@ -53,7 +53,10 @@ class Listing:
     @classmethod
     def _once(cls, handle):
         listing = cls(handle)
-        return cls._open.setdefault((listing.file, listing.digest), listing)
+        kept = cls._open.setdefault((listing.file, listing.digest), listing)
+        if kept is not listing:
+            native().close(handle)
+        return kept
 
     @classmethod
     def of_file(cls, file, digest):

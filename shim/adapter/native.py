@@ -39,6 +39,7 @@ class Native:
         self._c = c = Functions()
         self.stats_hash = c.shard_stats_hash
         self.run_set_epoch, self.run_set_listed = c.shard_run_set_epoch, c.shard_run_set_listed
+        self.close = c.shard_listing_close
         self.shuffle, self.shuffle_back = c.shard_shuffle, c.shard_shuffle_back
 
     def _buffer(self):

@@ -22,6 +22,7 @@ enum {
   METH_O = 0x0008,
 };
 enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
+enum { PY_EQ = 2 };           /* Py_EQ */
 
 /* clang-format off */
 #define SHARD_PYTHON(F)                                                      \
@@ -36,6 +37,7 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(const char *, PyBytes_AsString, (object *))                              \
   F(ssize_t, PyBytes_Size, (object *))                                       \
   F(char *, PyByteArray_AsString, (object *))                                \
+  F(ssize_t, PyByteArray_Size, (object *))                                   \
   F(object *, PyByteArray_FromStringAndSize, (const char *, ssize_t))        \
   F(int, PyByteArray_Resize, (object *, ssize_t))                            \
   F(const char *, PyUnicode_AsUTF8AndSize, (object *, ssize_t *))            \
@@ -69,6 +71,7 @@ enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
   F(object *, PyObject_GetItem, (object *, object *))                        \
   F(ssize_t, PyObject_Size, (object *))                                      \
   F(ssize_t, PyObject_Hash, (object *))                                      \
+  F(int, PyObject_RichCompareBool, (object *, object *, int))                \
   F(object *, PyObject_CallFunctionObjArgs, (object *, ...))                 \
   F(object *, PyObject_CallObject, (object *, object *))                     \
   F(int, PyObject_SetAttrString, (object *, const char *, object *))         \

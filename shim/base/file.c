@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define FIRST_FREE_FD 10
@@ -41,4 +42,9 @@ int shard_file_move_fd(int fd) {
   close(fd);
   errno = saved;
   return high;
+}
+
+bool shard_file_may_have(uint64_t size) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
 }

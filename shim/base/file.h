@@ -3,7 +3,9 @@
 #pragma once
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <unistd.h>
 
 /* Close a descriptor of open(2), if it is one. errno is kept. */
@@ -26,3 +28,7 @@ char *shard_file_read(const char *path, size_t *size);
  * O_CLOEXEC then. fd < 0 stays. The descriptor, or -1 and errno; the old one is closed.
  */
 int shard_file_move_fd(int fd);
+
+/* Whether the process may make a file of so many bytes: past RLIMIT_FSIZE the kernel sends SIGXFSZ,
+ * which kills. */
+bool shard_file_may_have(uint64_t size);

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -274,9 +273,9 @@ static int make_of_names(const struct shard_request *r, const struct shard_makin
   }
   unlink(text); /* of a dead process of this number: the lock is ours */
   int fd = open(text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  struct rlimit limit; /* to write past it would kill the program */
-  bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || r->names_size <= limit.rlim_cur;
-  int rc = fd < 0 ? -errno : !fits ? -EFBIG : write_all(fd, r->names, r->names_size);
+  int rc = fd < 0                                ? -errno
+           : !shard_file_may_have(r->names_size) ? -EFBIG
+                                                 : write_all(fd, r->names, r->names_size);
   shard_file_close(fd);
   rc = rc == 0 ? shard_make_index(r, m, text, file, err, size)
                : shard_error_set(err, size, rc, "cannot write '%.300s': %s", text, strerror(-rc));

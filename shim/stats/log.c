@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/kernel.h"
 #include "base/trust.h"
 #include "libshard.h"
@@ -57,10 +57,8 @@ static struct shard_log_head *head(void) { return atomic_load(&own->segment[0]);
 /* Write space at `at`, so that a store into its mapping cannot fail. 0 or an errno. */
 static int reserve(int fd, off_t at) {
   static char zeros[SHARD_LOG_SEGMENT];
-  struct rlimit limit;
   size_t done = 0;
-  /* Past the limit of a file's size the kernel sends a SIGXFSZ, which kills. */
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && (rlim_t)at + SHARD_LOG_SEGMENT > limit.rlim_cur) {
+  if (!shard_file_may_have((uint64_t)at + SHARD_LOG_SEGMENT)) {
     return EFBIG;
   }
   while (done < sizeof(zeros)) {
