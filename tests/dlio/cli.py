@@ -67,7 +67,7 @@ class Cli:
         self.args = args
         self.workdir = workdir
         self.data = os.path.join(workdir, "data")
-        self.env = {**processes.environment(args.python, args.dlio), "DFTRACER_ENABLE": "1"}  # as users have it
+        self.env = processes.environment(args.python, args.dlio)
         os.makedirs(self.data, exist_ok=True)
 
     def start(self, run, side, preload, env, ranks=RANKS):
@@ -98,7 +98,9 @@ class Cli:
         command = processes.mpi_command(ranks, ["sh", "-c", script, "sh", folder] + command, preload,
                                      {"OPENLOG_ROOT": self.data + "/", **env})
         log = os.path.join(folder, "job.log")
-        status, reason = processes.run_job(command, self.env, self.workdir, log)
+        # At the end of a process that has TensorFlow the profiler writes into freed memory, without libshard, too.
+        traced = {} if run.config.loader == "tensorflow" else {"DFTRACER_ENABLE": "1"}  # as users have it
+        status, reason = processes.run_job(command, {**self.env, **traced}, self.workdir, log)
         with open(log, "ab") as output:  # mpirun may put what one rank says into another's line
             for rank in range(ranks):
                 path = os.path.join(folder, f"said{rank}")

@@ -211,6 +211,66 @@ class TestUnfit(Compressing):
         self.assertIn("stays in memory, as it is: ZeroDivisionError", said[0])
 
 
+class TestReading(Compressing):
+    """What is rarely asked of a map."""
+
+    def test_keys(self):
+        """A key that stands for an int, and hashes or compares as another, is none."""
+        class Index:
+            """Not equal to the int."""
+
+            def __index__(self):
+                return 3
+
+        class Equal(Index):
+            """Equal to the int, with another hash."""
+
+            def __eq__(self, other):
+                return other == 3
+
+            def __hash__(self):
+                return 4
+
+        class Same(Equal):
+            """As the int."""
+
+            def __hash__(self):
+                return 3
+
+        real = {i: (one, 0) for i, one in enumerate(paths())}
+        made = columns.compressed(real, [])
+        for key in (Index(), Equal(), Same(), np.int64(3), np.uint8(3), True, 3.0, 3.5, np.float32(3), None, "3", 1 << 70):
+            self.assertEqual(made.get(key, "none"), real.get(key, "none"), key)
+            self.assertEqual(key in made, key in real, key)
+
+    def test_array(self):
+        real = {i: (one, 0) for i, one in enumerate(paths())}
+        made = np.array(columns.compressed(real, []))
+        self.assertEqual((made.shape, made.dtype), ((), np.dtype(object)))
+        self.assertEqual(made.item(), real)
+
+    def test_list_in_loaders(self):
+        """`list` is another one only where a module does no more than call it."""
+        for text, stands in (("a = list(x)", True), ("def f(y):\n    return list(y)", True), ("isinstance(x, list)", False),
+                             ("type(x) is list", False), ("class L(list): pass", False), ("f(list)", False),
+                             ("list", False)):
+            module = types.ModuleType("dlio_benchmark.data_loader.of_ours")
+            loader = types.SimpleNamespace(get_source=lambda name, text=text: text)
+            module.__spec__ = types.SimpleNamespace(loader=loader)
+            compressing.patch_loader(module)
+            self.assertEqual("list" in vars(module), stands, text)
+        made = columns.compressed(paths(), [])
+        self.assertIs(type(compressing._list(made)), columns.Paths)
+        self.assertEqual((compressing._list(), compressing._list("ab")), ([], ["a", "b"]))
+
+    def test_one_mapping(self):
+        """The same names again take no more mappings."""
+        kept = [columns.compressed(paths(), []) for _ in range(5)]
+        with open("/proc/self/maps", encoding="utf-8") as stream:
+            found = [line for line in stream if line.rstrip().endswith(kept[0].listing.file)]
+        self.assertEqual(len(found), 1)
+
+
 class TestPlaces(Compressing):
     """What is replaced, and put back."""
 
@@ -231,6 +291,55 @@ class TestPlaces(Compressing):
         self.assertIs(self.args.again, self.args.file_list_train)
         self.assertIs(self.args.again, self.args.inside["a"])
         self.assertEqual(self.args.again, paths())
+
+    def test_another_thread(self):
+        """Takes what is being compressed, or changes it meanwhile: then it stays."""
+        for change in (lambda args: taken.append(args.what), lambda args: args.what.update({3: ("other", 0)}),
+                       lambda args: args.what.update({FEW: ("more", 0)}), lambda args: setattr(args, "what", {})):
+            taken, own = [], columns.compressed
+
+            def compressed(real, known, checked, change=change, own=own):
+                made = own(real, known, checked)
+                change(self.args)
+                return made
+
+            with self.subTest(change), replaced(columns, "compressed", compressed):
+                said = self.compress(what={i: (one, 0) for i, one in enumerate(paths())})
+                self.assertIs(type(self.args.what), dict)
+                self.assertIn("stays as it is", said[0])
+                self.assertFalse(compressing._put)
+
+    def test_read_is_bounded(self):
+        """A map that has grown since the room for its columns was made is not read."""
+        real, out = {i: (one, 0) for i, one in enumerate(paths())}, bytearray(8 * 3 * FEW)
+        self.assertEqual(columns.loops.read(real, (int, str, int), [], True, out), FEW)
+        real[FEW] = "more", 0
+        self.assertEqual(columns.loops.read(real, (int, str, int), [], True, out), 0)
+
+    def test_list_is_changed_after(self):
+        """A map, its copies and its iterators go on as they were."""
+        for change in (lambda files: files.append("x"), lambda files: files.reverse(), lambda files: files.clear()):
+            real = {i: (one, 0) for i, one in enumerate(paths())}
+            self.compress(files=paths(), what=dict(real))
+            what = self.args.what
+            self.assertIs(type(what), columns.SampleTable)
+            with stderr():
+                change(self.args.files)
+            self.assertEqual(pickle.loads(pickle.dumps(what)), real)
+            self.assertEqual(dict(what), real)
+            items, keys = iter(what.items()), iter(what)
+            seen = [next(items)], [next(keys)]
+            compressing.put_back()
+            self.assertEqual(seen[0] + list(items), list(real.items()))
+            self.assertEqual(seen[1] + list(keys), list(real))
+
+    def test_changed_while_iterated(self):
+        self.compress(what={i: (one, 0) for i, one in enumerate(paths())})
+        what = self.args.what
+        with stderr():
+            for key, (one, number) in what.items():
+                what[key] = one, number + key
+        self.assertEqual(dict(what), {i: (one, i) for i, one in enumerate(paths())})
 
     def test_others_have_it(self):
         files = paths()
