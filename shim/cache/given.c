@@ -214,9 +214,8 @@ static int tell_none(struct search *s) {
   const char *source = shard_request_source(r);
   if (s->apart[0]) {
     return shard_error_set(s->err, sizeof(s->err), -EINVAL,
-                           "SHARD_LISTING='%.200s' was made of '%.200s' with '%.100s'; set "
-                           "SHARD_SAMPLE and SHARD_INCLUDE as there, or make it by shardctl "
-                           "index --options '%.200s'",
+                           "SHARD_LISTING='%.200s' was made of '%.200s' with '%.100s'; make it by "
+                           "shardctl index --options '%.200s'",
                            s->apart, source, s->options, r->options_text);
   }
   return r->own ? shard_error_set(s->err, sizeof(s->err), -EINVAL,
