@@ -85,7 +85,7 @@ PLANTED = (
     # Documents have it, the code does not.
     (drift.variables, page_edit("libshard.7", ".TP\n.B SHARD_LOG\n",
                                 ".TP\n.B SHARD_MORE\nNo.\n.TP\n.B SHARD_LOG\n")),
-    (drift.variables, readme_edit("`SHARD_LOG=info`", "`SHARD_LOGS=info`")),
+    (drift.variables, readme_edit("`SHARD_VIEW=off`", "`SHARD_VIEWS=off`")),
     (drift.variables, page_edit("libshard.7", ".TP\n.B SHARD_KNOWN\n", ".TP\n.B SHARD_KNWON\n")),
     (drift.variables, help_edit("verify", "SHARD_STATS", "SHARD_STTAS")),
     (drift.other_variables, page_edit("libshard-s3.7", "AWS_CA_BUNDLE", "AWS_CA_BUNDLE AWS_ROLE_ARN")),
