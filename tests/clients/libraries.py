@@ -1,10 +1,18 @@
 """Data libraries, bare and on a shard view: libshard-shares(7)'s table of what comes of class folders, pairs and tables.
 
     python3 -m tests.clients.libraries [--filter RE] [--preload LIB]
-    python3 -m tests.clients.libraries --table      prints the table, without the versions' checks
+    python3 -m tests.clients.libraries --table      prints the manual's table
 
 recipes.py has how each library reads; .venv-libraries (scripts/setup.sh all) has the libraries. Each reads the datasets
-bare, in one process, and then as each of two ranks under the preload. What it finds must be what the table has: CELLS.
+bare, in one process, and then as each of two ranks under the preload. What comes of it must be what CELLS says:
+
+    divided   each sample is in one rank, as the bare run has it: class, label, pair
+    refused   the library fails, and libshard's line names the remedy
+    line      libshard's line names the remedy, and the library finds nothing
+    whole     each rank reads everything
+    wrong     none of these
+    itself    with SHARD_VIEW=off each sample is in one rank: the library asks for rank and size itself
+    -         it does not read this
 """
 import json
 import os
@@ -19,58 +27,57 @@ from tests.harness.verdicts import Verdicts
 PYTHON = os.path.join(paths.REPO, ".venv-libraries", "bin", "python")
 RECIPES = paths.source("clients", "recipes.py")
 PAGE = os.path.join(paths.REPO, "shim", "man", "libshard-shares.7")
-PINS = ["libraries", "clients", "frameworks", "buckets"]
 RANKS = 2
-LAYOUTS = ("classes", "stems", "folders", "table")
+LAYOUTS = ("classes", "stems", "folders", "table", "index")
 # What is a dataset for libshard. Captions of yolo are found by their images' names.
 DATASETS = ("images", "texts", "parquet", "root", "netcdf", "tars", "audio", "stems", "two/images", "two/masks", "yolo/images", "numpy",
-            "delta", "lance", "iceberg", "tiledb", "zarr", "mds", "litdata", "shar")
+            "delta", "lance", "iceberg", "tiledb", "zarr", "mds", "litdata", "shar", "captions", "summary")
 CELLS = """
-datasets              divided  -        -        refused
-timm                  divided  -        -        -
-torchvision           divided  -        -        -
-ultralytics           divided  -        divided  -
-supervision           divided  -        divided  -
-keras                 divided  -        divided  -
-tensorflow-cpu        divided  divided  divided  refused
-tensorflow-datasets   divided  -        -        -
-nvidia-dali-cuda120   divided  divided  divided  -
-fastai                divided  -        divided  -
-monai                 divided  -        -        -
-scikit-learn          divided  -        -        -
-scikit-image          divided  divided  divided  line
-tifffile              divided  divided  divided  line
-pims                  divided  -        divided  -
-torch-geometric       divided  -        -        -
-nltk                  divided  -        -        -
-lhotse                divided  -        -        refused
-webdataset            divided  -        -        -
-torchdata             divided  divided  divided  line
-polars                divided  -        -        refused
-duckdb                divided  -        -        refused
-pyarrow               divided  -        -        refused
-pandas                divided  -        -        refused
-dask                  divided  -        -        refused
-fastparquet           divided  -        -        refused
-daft                  divided  divided  divided  refused
-datafusion            divided  -        -        refused
-ray                   divided  -        -        refused
-uproot                divided  -        -        -
-netcdf4               divided  -        -        -
-xarray                divided  -        -        whole
-deltalake             -        -        -        refused
-pylance               -        -        -        refused
-pyiceberg             -        -        -        refused
-tiledb                -        -        -        refused
-zarr                  -        -        -        whole
-tensorstore           divided  divided  divided  whole
-mosaicml-streaming    -        -        -        itself
-litdata               -        -        -        itself
-fsspec                divided  divided  divided  line
-etils                 divided  divided  divided  line
-obstore               divided  divided  divided  refused
-opendal               divided  divided  divided  refused
-multi-storage-client  divided  divided  divided  refused
+datasets              divided  -        -        refused  wrong
+timm                  divided  -        -        -        -
+torchvision           divided  -        -        -        -
+ultralytics           divided  -        divided  -        -
+supervision           divided  -        divided  -        -
+keras                 divided  -        divided  -        -
+tensorflow-cpu        divided  divided  divided  refused  -
+tensorflow-datasets   divided  -        -        -        -
+nvidia-dali-cuda120   divided  divided  divided  -        -
+fastai                divided  -        divided  -        -
+monai                 divided  -        -        -        -
+scikit-learn          divided  -        -        -        -
+scikit-image          divided  divided  divided  line     -
+tifffile              divided  divided  divided  refused  -
+pims                  divided  -        divided  -        -
+torch-geometric       divided  -        -        -        -
+nltk                  divided  -        -        -        -
+lhotse                divided  -        -        refused  -
+webdataset            divided  -        -        -        -
+torchdata             divided  divided  divided  refused  -
+polars                divided  -        -        refused  -
+duckdb                divided  -        -        refused  -
+pyarrow               divided  -        -        refused  -
+pandas                divided  -        -        refused  divided
+dask                  divided  -        -        refused  whole
+fastparquet           divided  -        -        refused  whole
+daft                  divided  divided  divided  refused  -
+datafusion            divided  -        -        refused  -
+ray                   divided  -        -        refused  -
+uproot                divided  -        -        -        -
+netcdf4               divided  -        -        -        -
+xarray                divided  -        -        -        whole
+deltalake             -        -        -        refused  -
+pylance               -        -        -        refused  -
+pyiceberg             -        -        -        refused  -
+tiledb                -        -        -        refused  -
+zarr                  -        -        -        -        whole
+tensorstore           divided  divided  divided  -        whole
+mosaicml-streaming    -        -        -        -        itself
+litdata               -        -        -        -        itself
+fsspec                divided  divided  divided  line     -
+etils                 divided  divided  divided  line     -
+obstore               divided  divided  divided  refused  -
+opendal               divided  divided  divided  refused  -
+multi-storage-client  divided  divided  divided  line     -
 """
 TABLE = {name: dict(zip(LAYOUTS, cells)) for name, *cells in map(str.split, CELLS.strip().splitlines())}
 
@@ -126,7 +133,7 @@ class Libraries:
     def start(self, env, name, *layouts):
         """Start recipes.py; its output goes to a file, as processes that a library leaves keep it open."""
         with open(env["OWN"] + "/out", "wb") as out, open(env["OWN"] + "/err", "wb") as err:
-            return subprocess.Popen([self.args.python, RECIPES, name, self.root, *layouts], env=env, cwd=env["OWN"], stdout=out, stderr=err), env["OWN"]
+            return subprocess.Popen([PYTHON, RECIPES, name, self.root, *layouts], env=env, cwd=env["OWN"], stdout=out, stderr=err), env["OWN"]
 
     def read(self, name, layouts, environments):
         """[({layout: samples or why not}, {layout: its lines on standard error})], of processes side by side."""
@@ -153,22 +160,36 @@ class Libraries:
         return bare["version"], found
 
 
-def pinned():
-    """{name: version} of the pins that .venv-libraries is made of."""
-    found = {}
-    for one in PINS:
-        with open(os.path.join(paths.REPO, "scripts", f"requirements-{one}.txt"), encoding="utf-8") as stream:
-            for name, version in re.findall(r"^([\w.-]+)==(\S+)", stream.read(), re.MULTILINE):
-                found.setdefault(name.lower().replace("_", "-"), version)
-    return found
+def table(versions):
+    """The manual's table, as troff."""
+    lines = [f"{'library':27}{'classes':8}{'stems':8}{'folders':8}{'table':8}index"]
+    for name, cells in TABLE.items():
+        lines.append((f"{name + ' ' + versions[name]:27}" + "".join(f"{cell:8}" for cell in cells.values())).rstrip())
+    return "".join(line.replace("-", "\\-") + "\n" for line in lines)
+
+
+def printed():
+    """The table that the manual has."""
+    with open(PAGE, encoding="utf-8") as stream:
+        return stream.read().partition('.\\" made by tests/clients/libraries.py --table\n.EX\n')[2].partition(".EE\n")[0]
 
 
 def main():
     """Try all libraries; the exit status is 1 if anything is not as it must be."""
-    args = options.parse(options.parser(__doc__, "preload", "filter"))
-    args.python = PYTHON
+    parser = options.parser(__doc__, "preload", "filter")
+    parser.add_argument("--table", action="store_true", help="print the table as the manual must have it")
+    args = options.parse(parser)
     confine.begin()
+    if not os.path.exists(PYTHON):
+        print("skip: there is no .venv-libraries; scripts/setup.sh all makes it")
+        return 0
+    text = "import importlib.metadata, json, sys; print(json.dumps({name: importlib.metadata.version(name) for name in sys.argv[1:]}))"
+    must = table(json.loads(subprocess.run([PYTHON, "-c", text, *TABLE], check=True, stdout=subprocess.PIPE).stdout))
+    if args.table:
+        print(must, end="")
+        return 0
     verdicts = Verdicts()
+    verdicts.check("libshard-shares(7) has the table that --table prints", printed() == must, must)
     with options.temporary_folder("shard-libraries-") as work:
         libraries = Libraries(args, work)
         for name, expected in TABLE.items():

@@ -6,7 +6,8 @@
 A library has a function, which takes the layout and ROOT, lists by the library's own calls, and returns samples. Layouts:
 "classes": images (ROOT/images), tables of a row (parquet) and others, in folders of classes; a sample has its class as the
 library has it. "stems": an image beside its caption (ROOT/stems). "folders": images and masks (ROOT/two/images,
-ROOT/two/masks). "table": ROOT/delta, or a table of the library's own format.
+ROOT/two/masks). "table": ROOT/delta, or a table of the library's own format. "index": what is opened by a file of names: ROOT/captions
+(metadata.csv), ROOT/summary (_metadata), or the library's own format.
 """
 import glob
 import importlib.metadata
@@ -113,24 +114,24 @@ def pyarrow(layout, root):
 @recipe
 def pandas(layout, root):
     import pandas as pd
-    if layout == "table":
-        return pd.read_parquet(root + "/delta")["id"].tolist()
+    if layout != "classes":
+        return pd.read_parquet(root + ("/delta" if layout == "table" else "/summary"))["id"].tolist()
     return pd.read_parquet(root + "/parquet").astype({"class": str})[["class", "id"]].values.tolist()
 
 
 @recipe
 def dask(layout, root):
     import dask.dataframe as dd
-    if layout == "table":
-        return dd.read_parquet(root + "/delta")["id"].compute().tolist()
+    if layout != "classes":
+        return dd.read_parquet(root + ("/delta" if layout == "table" else "/summary"))["id"].compute().tolist()
     return dd.read_parquet(root + "/parquet").compute().astype({"class": str})[["class", "id"]].values.tolist()
 
 
 @recipe
 def fastparquet(layout, root):
     import fastparquet as fp
-    if layout == "table":
-        return fp.ParquetFile(root + "/delta").to_pandas()["id"].tolist()
+    if layout != "classes":
+        return fp.ParquetFile(root + ("/delta" if layout == "table" else "/summary")).to_pandas()["id"].tolist()
     return fp.ParquetFile(root + "/parquet").to_pandas().astype({"class": str})[["class", "id"]].values.tolist()
 
 
@@ -210,7 +211,7 @@ def zarr(_, root):
 @recipe
 def tensorstore(layout, root):
     import tensorstore as ts
-    if layout == "table":
+    if layout == "index":
         return ts.open({"driver": "zarr3", "kvstore": "file://" + root + "/zarr/id"}).result().read().result().tolist()
 
     def find(folder, ending):
@@ -222,7 +223,7 @@ def tensorstore(layout, root):
 @recipe
 def xarray(layout, root):
     import xarray as xr
-    if layout == "table":
+    if layout == "index":
         return xr.open_zarr(root + "/zarr", consolidated=False)["id"].values.tolist()
     return xr.open_mfdataset(root + "/netcdf/*/*.nc", combine="nested", concat_dim="row")["id"].values.tolist()
 
@@ -314,6 +315,9 @@ def datasets(layout, root):
     import datasets as hf
     if layout == "table":
         return hf.load_dataset("parquet", data_files=root + "/delta/*.parquet", split="train")["id"]
+    if layout == "index":
+        rows = hf.load_dataset("imagefolder", data_dir=root + "/captions", split="train").cast_column("image", hf.Image(decode=False))
+        return [[os.path.basename(row["image"]["path"]), row.get("text")] for row in rows]
     rows = hf.load_dataset("imagefolder", data_dir=root + "/images", split="train").cast_column("image", hf.Image(decode=False))
     return [[*named([row["image"]["path"]])[0], row["label"], rows.features["label"].names[row["label"]]] for row in rows]
 
@@ -378,13 +382,16 @@ def tensorflow_datasets(_, root):
 @recipe
 def fastai(layout, root):
     stub = operators()
-    from fastai.vision.data import ImageDataLoaders, SegmentationDataLoaders, get_image_files
+    import numpy as np
+    from fastai.vision.data import CategoryBlock, DataBlock, ImageBlock, MaskBlock, get_image_files, parent_label
+
+    def load(folder, block, label):
+        return DataBlock((ImageBlock, block), get_image_files, get_y=label, splitter=lambda items: (list(range(len(items))), [0])).datasets(folder).train
     if layout == "classes":
-        found = ImageDataLoaders.from_folder(root + "/images", valid_pct=0, bs=1, num_workers=0)
-        return [[*named([path])[0], int(label)] for path, (_, label) in zip(found.train_ds.items, found.train_ds) if stub]
-    images = get_image_files(root + "/two/images")
-    found = SegmentationDataLoaders.from_label_func(root + "/two", images, lambda path: path.parent.parent / "masks" / path.name, bs=1, valid_pct=0, num_workers=0)
-    return [[path.name, int(mask[0, 0])] for path, (_, mask) in zip(found.train_ds.items, found.train_ds)]
+        found = load(root + "/images", CategoryBlock, parent_label)
+        return [[*named([path])[0], int(label)] for path, (_, label) in zip(found.items, found) if stub]
+    found = load(root + "/two/images", MaskBlock, lambda path: path.parent.parent / "masks" / path.name)
+    return [[path.name, int(np.array(mask)[0, 0])] for path, (_, mask) in zip(found.items, found)]
 
 
 @recipe
@@ -543,10 +550,12 @@ def make_pairs(root, number):
 def make_tables(root):
     """Tables of several versions, and arrays of several chunks."""
     import deltalake as de
+    import fastparquet as fp
     import lance
     import lhotse as lh
     import litdata as li
     import numpy as np
+    import pandas as pd
     import pyarrow as pa
     import tiledb as db
     import zarr as za
@@ -564,6 +573,7 @@ def make_tables(root):
         with db.open(root + "/tiledb/rows", "w") as array:
             array[version:version + 1] = np.array([version + 1])
     za.open_group(root + "/zarr", mode="w").create_array("id", data=np.arange(VERSIONS), chunks=(1,), dimension_names=["row"])
+    fp.write(root + "/summary", pd.DataFrame({"id": range(VERSIONS)}), file_scheme="hive", row_group_offsets=list(range(VERSIONS)))
     with mds().MDSWriter(out=root + "/mds", columns={"id": "int"}, size_limit=64) as writer:
         for number in range(8 * VERSIONS):
             writer.write({"id": number})
@@ -579,6 +589,8 @@ def make(root):
         make_classes(root, f"{name}/{name}{number}", at * FILES + number)
     for number in range(PAIRS):
         make_pairs(root, number)
+        write(f"{root}/captions/{number}.png", gray(number))
+    write(root + "/captions/metadata.csv", "".join(["file_name,text\n", *(f"{number}.png,caption {number}\n" for number in range(PAIRS))]).encode())
     write(root + "/yolo/data.yaml", b"names: [x]\n")
     for link, to in ("split/train", "images"), ("mednist/MedNIST", "images"):
         os.makedirs(os.path.dirname(f"{root}/{link}"))
