@@ -56,7 +56,7 @@ torchdata             divided  divided  divided  refused  -
 polars                divided  -        -        refused  -
 duckdb                divided  -        -        refused  -
 pyarrow               divided  -        -        refused  -
-pandas                divided  -        -        refused  divided
+pandas                divided  -        -        refused  -
 dask                  divided  -        -        refused  whole
 fastparquet           divided  -        -        refused  whole
 daft                  divided  divided  divided  refused  -
@@ -88,8 +88,9 @@ def differ(bare, ranks):
     if not all(shares):
         return "a rank has nothing"
     found = sorted(sum(shares, []))
-    other = set(found) - set(every)
-    return "" if found == every else f"{len(every)} samples, the ranks have {list(map(len, shares))}: {len(set(every) - set(found))} are lost, {len(found) - len(set(found))} twice, {len(other)} others {sorted(other)[:3]}"
+    lost, others = set(every) - set(found), sorted(set(found) - set(every))
+    return "" if found == every else (f"{len(every)} samples, the ranks have {[len(share) for share in shares]}: {len(lost)} are lost, "
+                                      f"{len(found) - len(set(found))} there twice, {len(others)} others, such as {others[:3]}")
 
 
 def judge(bare, ranks, said):
@@ -114,7 +115,10 @@ class Libraries:
 
     def __init__(self, args, work):
         self.args, self.work, self.root, self.run = args, work, work + "/data", 0
-        self.start(self.environment(), "make")[0].wait(HANGS)
+        process, own = self.start(self.environment(), "make")
+        if process.wait(HANGS) != 0:
+            with open(own + "/err", encoding="utf-8", errors="replace") as err:
+                sys.exit(f"recipes.py make: {err.read()[-2000:]}")
 
     def environment(self, rank=None, **variables):
         """A process's environment; without a rank there is no preload."""
@@ -125,7 +129,7 @@ class Libraries:
                "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "YOLO_OFFLINE": "true", "CUDA_VISIBLE_DEVICES": "", **variables}
         if rank is not None:
             env.update(LD_PRELOAD=self.args.preload, SHARD_DATASET=":".join(f"{self.root}/{name}" for name in DATASETS), SHARD_SAMPLE="stem",
-                       SHARD_CACHE_DIR=self.work + "/cache", GROUP=self.work + "/group")
+                       SHARD_CACHE_DIR=self.work + "/cache")
             for names, value in (("SHARD_RANK RANK LOCAL_RANK", rank), ("SHARD_SIZE WORLD_SIZE LOCAL_WORLD_SIZE", RANKS)):
                 env.update(dict.fromkeys(names.split(), str(value)))
         return env
@@ -137,8 +141,8 @@ class Libraries:
 
     def read(self, name, layouts, environments):
         """[({layout: samples or why not}, {layout: its lines on standard error})], of processes side by side."""
-        results = []
-        for process, own in [self.start(env, name, *layouts) for env in environments]:
+        results, met = [], f"{self.work}/met.{self.run}"  # where ranks that ask torch for a group meet
+        for process, own in [self.start({**env, "GROUP": met}, name, *layouts) for env in environments]:
             process.wait(HANGS)
             with open(own + "/out", encoding="utf-8") as out, open(own + "/err", encoding="utf-8", errors="replace") as err:
                 answer, text = out.read(), err.read()
@@ -155,7 +159,7 @@ class Libraries:
         found = {layout: judge(bare[layout], [one[layout] for one, _ in ranks], [said[layout] for _, said in ranks]) for layout in layouts}
         itself = [layout for layout in layouts if expected[layout] == "itself"]
         if itself:  # it divides without libshard
-            ranks = self.read(name, itself, [self.environment(rank, SHARD_VIEW="off", GROUP=self.work + "/group-off") for rank in range(RANKS)])
+            ranks = self.read(name, itself, [self.environment(rank, SHARD_VIEW="off") for rank in range(RANKS)])
             found.update({layout: ("itself", "") for layout in itself if not differ(bare[layout], [one[layout] for one, _ in ranks])})
         return bare["version"], found
 

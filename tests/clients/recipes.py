@@ -343,7 +343,8 @@ def ultralytics(layout, root):
     from types import SimpleNamespace
     from ultralytics.data.dataset import ClassificationDataset, YOLODataset
     if layout == "classes":
-        options = SimpleNamespace(imgsz=16, single_cls=False, fraction=1.0, cache=False, scale=0.5, fliplr=0.5, flipud=0, erasing=0, auto_augment=None, hsv_h=0, hsv_s=0, hsv_v=0)
+        options = SimpleNamespace(imgsz=16, single_cls=False, fraction=1.0, cache=False, scale=0.5, fliplr=0.5, flipud=0, erasing=0,
+                                  auto_augment=None, hsv_h=0, hsv_s=0, hsv_v=0)
         return [[*named([sample[0]])[0], sample[1]] for sample in ClassificationDataset(root + "/images", options).samples if stub]
     found = YOLODataset(img_path=root + "/yolo/images", data={"names": {0: "x"}, "channels": 3, "nc": 1}, task="detect", imgsz=16, augment=False)
     return [[os.path.basename(one["im_file"]), one["bboxes"][0][0].item()] for one in found.labels]
@@ -354,7 +355,8 @@ def supervision(layout, root):
     import supervision as sv
     if layout == "classes":
         found = sv.ClassificationDataset.from_folder_structure(root + "/images")
-        return [[*named([path])[0], found.classes[found.annotations[path].class_id[0]], int(found.annotations[path].class_id[0])] for path in found.image_paths]
+        numbers = {path: int(found.annotations[path].class_id[0]) for path in found.image_paths}
+        return [[*named([path])[0], found.classes[number], number] for path, number in numbers.items()]
     found = sv.DetectionDataset.from_yolo(root + "/yolo/images", root + "/yolo/labels", root + "/yolo/data.yaml")
     return [[os.path.basename(path), found.annotations[path].xyxy[0].tolist()] for path in found.image_paths]
 
@@ -386,18 +388,19 @@ def fastai(layout, root):
     from fastai.vision.data import CategoryBlock, DataBlock, ImageBlock, MaskBlock, get_image_files, parent_label
 
     def load(folder, block, label):
-        return DataBlock((ImageBlock, block), get_image_files, get_y=label, splitter=lambda items: (list(range(len(items))), [0])).datasets(folder).train
+        return DataBlock((ImageBlock, block), get_items=get_image_files, get_y=label, splitter=lambda items: (list(range(len(items))), [0])).datasets(folder).train
     if layout == "classes":
         found = load(root + "/images", CategoryBlock, parent_label)
-        return [[*named([path])[0], int(label)] for path, (_, label) in zip(found.items, found) if stub]
+        return [[*named([path])[0], int(found[at][1])] for at, path in enumerate(found.items) if stub]
     found = load(root + "/two/images", MaskBlock, lambda path: path.parent.parent / "masks" / path.name)
-    return [[path.name, int(np.array(mask)[0, 0])] for path, (_, mask) in zip(found.items, found)]
+    return [[path.name, int(np.array(found[at][1])[0, 0])] for at, path in enumerate(found.items)]
 
 
 @recipe
 def monai(_, root):
     from monai.apps import MedNISTDataset
-    found = MedNISTDataset(root + "/mednist", "training", lambda row: row, download=False, val_frac=0, test_frac=0, num_workers=0, progress=False)
+    found = MedNISTDataset(root + "/mednist", "training", lambda row: row, download=False, val_frac=0, test_frac=0, num_workers=0,
+                           progress=False)
     return [[*named([row["image"]])[0], row["class_name"], int(row["label"])] for row in found]
 
 
@@ -452,7 +455,8 @@ def nvidia_dali_cuda120(layout, root):
     def size(folder):
         return len([entry for _, _, files in os.walk(folder) for entry in files])
     if layout == "classes":
-        return [[zlib.crc32(data), label[0]] for data, label in run(size(root + "/images"), lambda: tuple(fn.readers.file(file_root=root + "/images")))]
+        read = run(size(root + "/images"), lambda: tuple(fn.readers.file(file_root=root + "/images")))
+        return [[zlib.crc32(data), label[0]] for data, label in read]
     if layout == "stems":
         return [[zlib.crc32(one), zlib.crc32(other)] for one, other in run(size(root + "/numpy") // 2, lambda: tuple(
             fn.readers.numpy(file_root=root + "/numpy", file_filter=end) for end in ("*.image.npy", "*.label.npy")))]
