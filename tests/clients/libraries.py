@@ -107,7 +107,7 @@ def judge(bare, ranks, said):
     wrong = differ(bare, ranks)
     if not wrong:
         return "divided", ""
-    return ("whole" if all(sorted(map(json.dumps, rank)) == sorted(map(json.dumps, bare)) for rank in ranks) else "wrong"), f"{wrong} {said}"
+    return ("whole" if not any(differ(bare, [rank]) for rank in ranks) else "wrong"), f"{wrong} {said}"
 
 
 class Libraries:
@@ -128,8 +128,8 @@ class Libraries:
         env = {**os.environ, "OWN": own, "TMPDIR": own, "HOME": own, "HF_HOME": own, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
                "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "YOLO_OFFLINE": "true", "CUDA_VISIBLE_DEVICES": "", **variables}
         if rank is not None:
-            env.update(LD_PRELOAD=self.args.preload, SHARD_DATASET=":".join(f"{self.root}/{name}" for name in DATASETS), SHARD_SAMPLE="stem",
-                       SHARD_CACHE_DIR=self.work + "/cache")
+            env.update(LD_PRELOAD=self.args.preload, SHARD_DATASET=":".join(f"{self.root}/{name}" for name in DATASETS),
+                       SHARD_SAMPLE="stem", SHARD_CACHE_DIR=self.work + "/cache")
             for names, value in (("SHARD_RANK RANK LOCAL_RANK", rank), ("SHARD_SIZE WORLD_SIZE LOCAL_WORLD_SIZE", RANKS)):
                 env.update(dict.fromkeys(names.split(), str(value)))
         return env
@@ -137,7 +137,8 @@ class Libraries:
     def start(self, env, name, *layouts):
         """Start recipes.py; its output goes to a file, as processes that a library leaves keep it open."""
         with open(env["OWN"] + "/out", "wb") as out, open(env["OWN"] + "/err", "wb") as err:
-            return subprocess.Popen([PYTHON, RECIPES, name, self.root, *layouts], env=env, cwd=env["OWN"], stdout=out, stderr=err), env["OWN"]
+            command = [PYTHON, RECIPES, name, self.root, *layouts]
+            return subprocess.Popen(command, env=env, cwd=env["OWN"], stdout=out, stderr=err), env["OWN"]
 
     def read(self, name, layouts, environments):
         """[({layout: samples or why not}, {layout: its lines on standard error})], of processes side by side."""
@@ -160,7 +161,8 @@ class Libraries:
         itself = [layout for layout in layouts if expected[layout] == "itself"]
         if itself:  # it divides without libshard
             ranks = self.read(name, itself, [self.environment(rank, SHARD_VIEW="off") for rank in range(RANKS)])
-            found.update({layout: ("itself", "") for layout in itself if not differ(bare[layout], [one[layout] for one, _ in ranks])})
+            found.update({layout: ("itself", "") for layout in itself
+                          if not differ(bare[layout], [one[layout] for one, _ in ranks])})
         return bare["version"], found
 
 
