@@ -9,6 +9,7 @@ library has it. "stems": an image beside its caption (ROOT/stems). "folders": im
 ROOT/two/masks). "table": ROOT/delta, or a table of the library's own format. "index": what is opened by a file of names: ROOT/captions
 (metadata.csv), ROOT/summary (_metadata), or the library's own format.
 """
+import functools
 import glob
 import importlib.metadata
 import itertools
@@ -22,6 +23,7 @@ import wave
 import zlib
 from types import ModuleType
 
+use = importlib.import_module
 CLASSES, FILES, PAIRS, VERSIONS = ("cat", "dog", "emu"), 5, 7, 6
 RANK, SIZE = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 OWN = os.environ.get("OWN", "/nonexistent")  # a folder of the rank's own
@@ -39,7 +41,7 @@ def joined(one, other):
     return [[os.path.basename(path) for path in pair] for pair in both]
 
 
-def listed(layout, root, find):
+def listed(find, layout, root):
     """Samples of what only finds files: find(folder, ending) gives paths."""
     if layout == "classes":
         return named(find(root + "/images", ".png"))
@@ -143,7 +145,7 @@ def daft(layout, root):
     if layout == "classes":
         rows = df.read_parquet(root + "/parquet/**/*.parquet", hive_partitioning=True).to_pydict()
         return list(zip(rows["class"], rows["id"]))
-    return listed(layout, root, lambda folder, ending: df.from_glob_path(f"{folder}/*{ending}").to_pydict()["path"])
+    return listed(lambda folder, ending: df.from_glob_path(f"{folder}/*{ending}").to_pydict()["path"], layout, root)
 
 
 @recipe
@@ -217,7 +219,7 @@ def tensorstore(layout, root):
     def find(folder, ending):
         store = ts.KvStore.open(f"file://{folder}/").result()
         return [f"{folder}/{key.decode()}" for key in store.list().result() if key.decode().endswith(ending)]
-    return listed(layout, root, find)
+    return listed(find, layout, root)
 
 
 @recipe
@@ -234,78 +236,34 @@ def netcdf4(_, root):
     return nc.MFDataset(root + "/netcdf/*/*.nc")["id"][:].tolist()
 
 
-# ---- what finds files
+# ---- what finds files: find(folder, ending), with a pattern where the library has no way to walk
 
-@recipe
-def fsspec(layout, root):
-    import fsspec as fs
-    return listed(layout, root, lambda folder, ending: fs.filesystem("file").glob(f"{folder}/**/*{ending}"))
-
-
-@recipe
-def obstore(layout, root):
-    from obstore.store import LocalStore
-
-    def find(folder, ending):
-        found = [one["path"] for page in LocalStore(folder).list() for one in page]
-        return [f"{folder}/{path}" for path in found if path.endswith(ending)]
-    return listed(layout, root, find)
+def wild(folder, ending):
+    """A pattern for a folder of files, or of classes."""
+    return f"{folder}/*/*{ending}" if folder.endswith("/images") and "/two/" not in folder else f"{folder}/*{ending}"
 
 
-@recipe
-def opendal(layout, root):
-    import opendal as od
-
-    def find(folder, ending):
-        found = [one.path for one in od.Operator("fs", root=folder).scan("/")]
-        return [f"{folder}/{path}" for path in found if path.endswith(ending)]
-    return listed(layout, root, find)
+def within(folder, ending, names):
+    """Paths of the names below a folder that end so."""
+    return [f"{folder}/{name}" for name in names if name.endswith(ending)]
 
 
-@recipe
-def multi_storage_client(layout, root):
-    import multistorageclient as msc
-    return listed(layout, root, lambda folder, ending: [one.key for one in msc.list(folder) if one.key.endswith(ending)])
-
-
-@recipe
-def etils(layout, root):
-    from etils import epath
-    return listed(layout, root, lambda folder, ending: epath.Path(folder).glob("*/" * (layout == "classes") + "*" + ending))
-
-
-@recipe
-def torchdata(layout, root):
-    from torchdata.datapipes.iter import FileLister
-    return listed(layout, root, lambda folder, ending: FileLister(folder, "*" + ending, recursive=True))
-
-
-@recipe
-def scikit_image(layout, root):
-    from skimage.io import imread_collection
-    return listed(layout, root, lambda folder, ending: imread_collection(
-        f"{folder}/*/*{ending}" if layout == "classes" else f"{folder}/*{ending}").files)
-
-
-@recipe
-def tifffile(layout, root):
-    from tifffile import TiffSequence
-    return listed(layout, root, lambda folder, ending: TiffSequence(
-        f"{folder}/*/*{ending}" if layout == "classes" else f"{folder}/*{ending}"))
-
-
-@recipe
-def pims(layout, root):
-    import pims as pi
-    return listed(layout, root, lambda folder, ending: pi.ImageSequence(
-        f"{folder}/*/*{ending}" if layout == "classes" else f"{folder}/*{ending}")._filepaths)
-
-
-@recipe
-def tensorflow_cpu(layout, root):
-    import tensorflow as tf
-    return listed(layout, root, lambda folder, ending: [path.decode() for path in tf.data.Dataset.list_files(
-        f"{folder}/*/*{ending}" if layout == "classes" else f"{folder}/*{ending}", shuffle=False).as_numpy_iterator()])
+FINDERS = {
+    "fsspec": lambda folder, ending: use("fsspec").filesystem("file").glob(f"{folder}/**/*{ending}"),
+    "obstore": lambda folder, ending: within(folder, ending, (
+        one["path"] for page in use("obstore.store").LocalStore(folder).list() for one in page)),
+    "opendal": lambda folder, ending: within(folder, ending, (one.path for one in use("opendal").Operator("fs", root=folder).scan("/"))),
+    "multi-storage-client": lambda folder, ending: [one.key for one in use("multistorageclient").list(folder) if one.key.endswith(ending)],
+    "etils": lambda folder, ending: use("etils.epath").Path(folder).glob(os.path.relpath(wild(folder, ending), folder)),
+    "torchdata": lambda folder, ending: use("torchdata.datapipes.iter").FileLister(folder, "*" + ending, recursive=True),
+    "scikit-image": lambda folder, ending: use("skimage.io").imread_collection(wild(folder, ending)).files,
+    "tifffile": lambda folder, ending: use("tifffile").TiffSequence(wild(folder, ending)),
+    "pims": lambda folder, ending: use("pims").ImageSequence(wild(folder, ending))._filepaths,
+    "tensorflow-cpu": lambda folder, ending: map(os.fsdecode, use("tensorflow").data.Dataset.list_files(
+        wild(folder, ending), shuffle=False).as_numpy_iterator()),
+}
+for _name, _find in FINDERS.items():
+    RECIPES[_name] = functools.partial(listed, _find)
 
 
 # ---- images and their classes
