@@ -87,54 +87,40 @@ def mds():
     return streaming
 
 
-# ---- tables of rows
+# ---- tables of rows, and arrays
 
-@recipe
-def polars(layout, root):
-    import polars as pl
-    if layout == "table":
-        return pl.read_delta(root + "/delta")["id"].to_list()
-    return pl.scan_parquet(root + "/parquet", hive_partitioning=True).select("class", "id").collect().rows()
+def framed(read):
+    """Readers of what gives a data frame of pandas'."""
+    return {"classes": lambda root: read(root + "/parquet").astype({"class": str})[["class", "id"]].values.tolist(),
+            "table": lambda root: read(root + "/delta")["id"].tolist(), "index": lambda root: read(root + "/summary")["id"].tolist()}
 
 
-@recipe
-def duckdb(layout, root):
-    import duckdb as db
-    if layout == "table":
-        return db.sql(f"select id from read_parquet('{root}/delta/*.parquet')").fetchall()
-    return db.sql(f"select class, id from read_parquet('{root}/parquet/**/*.parquet', hive_partitioning=true)").fetchall()
-
-
-@recipe
-def pyarrow(layout, root):
-    import pyarrow.dataset as ds
-    if layout == "table":
-        return ds.dataset(root + "/delta", format="parquet").to_table()["id"].to_pylist()
-    return [list(row.values()) for row in ds.dataset(root + "/parquet", partitioning="hive").to_table(["class", "id"]).to_pylist()]
-
-
-@recipe
-def pandas(layout, root):
-    import pandas as pd
-    if layout != "classes":
-        return pd.read_parquet(root + ("/delta" if layout == "table" else "/summary"))["id"].tolist()
-    return pd.read_parquet(root + "/parquet").astype({"class": str})[["class", "id"]].values.tolist()
-
-
-@recipe
-def dask(layout, root):
-    import dask.dataframe as dd
-    if layout != "classes":
-        return dd.read_parquet(root + ("/delta" if layout == "table" else "/summary"))["id"].compute().tolist()
-    return dd.read_parquet(root + "/parquet").compute().astype({"class": str})[["class", "id"]].values.tolist()
-
-
-@recipe
-def fastparquet(layout, root):
-    import fastparquet as fp
-    if layout != "classes":
-        return fp.ParquetFile(root + ("/delta" if layout == "table" else "/summary")).to_pandas()["id"].tolist()
-    return fp.ParquetFile(root + "/parquet").to_pandas().astype({"class": str})[["class", "id"]].values.tolist()
+ROWS = {
+    "polars": {
+        "classes": lambda root: use("polars").scan_parquet(root + "/parquet", hive_partitioning=True).select("class", "id").collect().rows(),
+        "table": lambda root: use("polars").read_delta(root + "/delta")["id"].to_list()},
+    "duckdb": {
+        "classes": lambda root: use("duckdb").sql(
+            f"select class, id from read_parquet('{root}/parquet/**/*.parquet', hive_partitioning=true)").fetchall(),
+        "table": lambda root: use("duckdb").sql(f"select id from read_parquet('{root}/delta/*.parquet')").fetchall()},
+    "pyarrow": framed(lambda folder: use("pyarrow.dataset").dataset(folder, format="parquet", partitioning="hive").to_table().to_pandas()),
+    "pandas": framed(lambda folder: use("pandas").read_parquet(folder)),
+    "dask": framed(lambda folder: use("dask.dataframe").read_parquet(folder).compute()),
+    "fastparquet": framed(lambda folder: use("fastparquet").ParquetFile(folder).to_pandas()),
+    "uproot": {"classes": lambda root: use("uproot").concatenate(root + "/root/*/*.root:rows", library="np")["id"].tolist()},
+    "netcdf4": {"classes": lambda root: use("netCDF4").MFDataset(root + "/netcdf/*/*.nc")["id"][:].tolist()},
+    "xarray": {
+        "classes": lambda root: use("xarray").open_mfdataset(root + "/netcdf/*/*.nc", combine="nested", concat_dim="row")["id"].values.tolist(),
+        "index": lambda root: use("xarray").open_zarr(root + "/zarr", consolidated=False)["id"].values.tolist()},
+    "deltalake": {"table": lambda root: use("deltalake").DeltaTable(root + "/delta").to_pyarrow_table()["id"].to_pylist()},
+    "pylance": {"table": lambda root: use("lance").dataset(root + "/lance/rows.lance").to_table()["id"].to_pylist()},
+    "pyiceberg": {"table": lambda root: use("pyiceberg.table").StaticTable.from_metadata(
+        sorted(glob.glob(root + "/iceberg/rows/metadata/*.metadata.json"))[-1]).scan().to_arrow()["id"].to_pylist()},
+    "tiledb": {"table": lambda root: use("tiledb").open(root + "/tiledb/rows")[:].tolist()},
+    "zarr": {"index": lambda root: use("zarr").open(root + "/zarr/id", mode="r")[:].tolist()},
+}
+for _name, _reads in ROWS.items():
+    RECIPES[_name] = lambda layout, root, reads=_reads: reads[layout](root)
 
 
 @recipe
@@ -172,45 +158,6 @@ def ray(layout, root):
 
 
 @recipe
-def uproot(_, root):
-    import uproot as up
-    return up.concatenate(root + "/root/*/*.root:rows", library="np")["id"].tolist()
-
-
-@recipe
-def deltalake(_, root):
-    from deltalake import DeltaTable
-    return DeltaTable(root + "/delta").to_pyarrow_table()["id"].to_pylist()
-
-
-@recipe
-def pylance(_, root):
-    import lance
-    return lance.dataset(root + "/lance/rows.lance").to_table()["id"].to_pylist()
-
-
-@recipe
-def pyiceberg(_, root):
-    from pyiceberg.table import StaticTable
-    return StaticTable.from_metadata(sorted(glob.glob(root + "/iceberg/rows/metadata/*.metadata.json"))[-1]).scan().to_arrow()["id"].to_pylist()
-
-
-# ---- arrays
-
-@recipe
-def tiledb(_, root):
-    import tiledb as db
-    with db.open(root + "/tiledb/rows") as array:
-        return array[:].tolist()
-
-
-@recipe
-def zarr(_, root):
-    import zarr as za
-    return za.open(root + "/zarr/id", mode="r")[:].tolist()
-
-
-@recipe
 def tensorstore(layout, root):
     import tensorstore as ts
     if layout == "index":
@@ -220,20 +167,6 @@ def tensorstore(layout, root):
         store = ts.KvStore.open(f"file://{folder}/").result()
         return [f"{folder}/{key.decode()}" for key in store.list().result() if key.decode().endswith(ending)]
     return listed(find, layout, root)
-
-
-@recipe
-def xarray(layout, root):
-    import xarray as xr
-    if layout == "index":
-        return xr.open_zarr(root + "/zarr", consolidated=False)["id"].values.tolist()
-    return xr.open_mfdataset(root + "/netcdf/*/*.nc", combine="nested", concat_dim="row")["id"].values.tolist()
-
-
-@recipe
-def netcdf4(_, root):
-    import netCDF4 as nc
-    return nc.MFDataset(root + "/netcdf/*/*.nc")["id"][:].tolist()
 
 
 # ---- what finds files: find(folder, ending), with a pattern where the library has no way to walk
