@@ -279,7 +279,8 @@ def fastai(layout, root):
     from fastai.vision.data import CategoryBlock, DataBlock, ImageBlock, MaskBlock, get_image_files, parent_label
 
     def load(folder, block, label):
-        return DataBlock((ImageBlock, block), get_items=get_image_files, get_y=label, splitter=lambda items: (list(range(len(items))), [0])).datasets(folder).train
+        every = DataBlock((ImageBlock, block), get_items=get_image_files, get_y=label, splitter=lambda items: (list(range(len(items))), [0]))
+        return every.datasets(folder).train
     if layout == "classes":
         found = load(root + "/images", CategoryBlock, parent_label)
         return [[*named([path])[0], int(found[at][1])] for at, path in enumerate(found.items) if stub]
