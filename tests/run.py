@@ -139,6 +139,7 @@ def all_steps():
                                         "-k", "*test_sequences*", "-k", "*test_virtual*", "-k", "*test_loaders*"]),
         Step("clients/run", python("clients.run", "--all", "--python",
                                    os.path.join(paths.REPO, ".venv-clients", "bin", "python"))),
+        Step("clients/libraries", python("clients.libraries"), rest=None),
         *scripts("behaviour"), *scripts("packages"), *unit_tests(),
         Step("unit/fuzz", ["bash", paths.source("fuzz.sh"), "replay"], **quick),
         Step("unit/symbols", ["sh", "scripts/symbols.sh", os.path.join(paths.BUILD, "libshard.so"),
