@@ -104,12 +104,13 @@ static int run(const struct work *w, struct shard_builder *b, char *err, size_t 
   int64_t deadline = w->making->deadline + (w->remote ? GRACE_MS : 0);
   int rc = 0;
   /* One that is killed gets a successor: this rank waits like the others. One that cannot use what
-   * the program's LD_LIBRARY_PATH leads to gets the system's libraries. */
+   * the program's LD_LIBRARY_PATH and LD_PRELOAD lead to gets the system's libraries. */
   bool again = true;
+  b->remote = w->remote;
   for (int tries = 0; again; tries++) {
     unlink(w->file); /* of a dead process of this number: the lock is ours */
     rc = run_once(w, b, deadline, err, size);
-    bool lacks = rc == -EIO && getenv("LD_LIBRARY_PATH") && shard_builder_lacks_libraries(b);
+    bool lacks = rc == -EIO && shard_builder_lacks_libraries(b);
     again = tries == 0 && rc != 0 && (b->signal || lacks);
     b->own = lacks;
   }

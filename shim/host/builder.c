@@ -39,26 +39,64 @@ const char *shard_builder_find_variable(const char *const *list, const char *nam
   return NULL;
 }
 
+static const char *value_of(const char *variable, const char *name) {
+  size_t n = strlen(name);
+  return strncmp(variable, name, n) == 0 && variable[n] == '=' ? variable + n + 1 : NULL;
+}
+
+/* Variables that a program may need, and the builder does not start with: LD_AUDIT leaves too
+ * little static TLS for jemalloc; libcrypto fails where its file cannot be read. */
+static bool is_for_host_alone(const struct shard_builder *b, const char *variable) {
+  const char *file = value_of(variable, "OPENSSL_CONF");
+  return value_of(variable, "LD_AUDIT") || (file && access(file, R_OK) != 0) ||
+         (b->own && value_of(variable, "LD_LIBRARY_PATH")) ||
+         ((b->own || !b->remote) && value_of(variable, "LD_PRELOAD")) ||
+         shard_config_is_foreign(variable);
+}
+
+/* LD_PRELOAD without libshard.so, put into text: what reaches a proxy stays. */
+static void copy_preloads(char *text, const char *list) {
+  size_t n = strcspn(list, ": ");
+  text = stpcpy(text, "LD_PRELOAD=");
+  for (; *list; list += n + (list[n] != 0), n = strcspn(list, ": ")) {
+    const char *slash = memrchr(list, '/', n), *name = slash ? slash + 1 : list;
+    if (n > 0 && strncmp(name, "libshard.so", strlen("libshard.so")) != 0) {
+      text = mempcpy(text, list, n);
+      *text++ = ':';
+    }
+  }
+  *text = 0;
+}
+
 /*
- * The environment without LD_PRELOAD: the builder is not to be interposed. And with `more`, which
- * go over the others: that is how keys get to it, and they get nowhere else. A program may have set
- * SHARD_ variables of its own meanwhile, such as SHARD_ID: the builder would refuse them.
+ * The host's environment, without what is for it alone, and with `more`, which go over the others:
+ * that is how keys get to the builder, and they get nowhere else. A program may have set SHARD_
+ * variables of its own meanwhile, such as SHARD_ID: the builder would refuse them.
  */
 static char **make_environment(const struct shard_builder *b, const char *const *more) {
-  size_t n = 0, m = 0, k = 0;
+  size_t n = 0, m = 0, k = 0, room = 0;
   while (environ && !getauxval(AT_SECURE) && environ[n]) { /* a set-uid program's is anybody's */
     n++;
   }
   while (more && more[m]) {
     m++;
   }
-  char **copy = calloc(n + m + 1, sizeof(*copy));
+  for (size_t i = 0; i < n; i++) {
+    room += value_of(environ[i], "LD_PRELOAD") ? strlen(environ[i]) + 2 : 0;
+  }
+  char **copy = calloc(1, (n + m + 1) * sizeof(*copy) + room);
+  char *text = (char *)(copy + n + m + 1);
   for (size_t i = 0; copy && i < n; i++) {
-    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
-        !(b->own && strncmp(environ[i], "LD_LIBRARY_PATH=", 16) == 0) &&
-        !shard_config_is_foreign(environ[i]) &&
-        !shard_builder_find_variable(more, environ[i], strcspn(environ[i], "="))) {
-      copy[k++] = environ[i];
+    const char *preloads = value_of(environ[i], "LD_PRELOAD");
+    if (is_for_host_alone(b, environ[i]) ||
+        shard_builder_find_variable(more, environ[i], strcspn(environ[i], "="))) {
+      continue;
+    }
+    copy[k++] = environ[i];
+    if (preloads) {
+      copy_preloads(text, preloads);
+      copy[k - 1] = text;
+      text += strlen(text) + 1;
     }
   }
   for (size_t i = 0; copy && i < m; i++) {

@@ -47,7 +47,9 @@ struct shard_builder {
   int errors;      /* the pipe */
   char words[600]; /* its last ones, in whole lines as far as they fit */
   int signal;      /* that has ended it */
-  bool own;        /* set by the caller: without the host's LD_LIBRARY_PATH */
+  /* Set by the caller: without the host's LD_LIBRARY_PATH and LD_PRELOAD; it asks a server, and so
+   * has the host's LD_PRELOAD, but libshard.so, unless `own`. */
+  bool own, remote;
 };
 
 /* What has become of it. */

@@ -10,7 +10,7 @@ import sys
 
 from tests.buckets.apart import apart
 from tests.buckets.contents import fill
-from tests.buckets.faults import before_prefix, counts, errors, faults, others
+from tests.buckets.faults import before_prefix, counts, errors, faults, others, said
 from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Buckets
 from tests.buckets.google import google
 from tests.buckets.matrix import clients, empty, oldest, pages, strategies, versions
@@ -21,7 +21,7 @@ from tests.buckets.tools import awscli, ended, epochs, imports, remainders, samp
 from tests.harness import confine, parts, processes, s3
 from tests.harness.options import temporary_folder
 
-PARTS = [strategies, pages, shapes, clients, empty, versions, oldest, counts, faults, before_prefix, errors, refused, others, awscli,
+PARTS = [strategies, pages, shapes, clients, empty, versions, oldest, counts, said, faults, before_prefix, errors, refused, others, awscli,
          epochs, remainders, tables, samples, imports, ended, tls, statistics, tars, google, apart]
 
 

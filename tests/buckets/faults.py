@@ -1,7 +1,9 @@
 """What the server is asked, what it answers when it is at fault, and what is said of wrong settings."""
 import os
+import subprocess
 
 from tests.buckets.fixture import PAGE
+from tests.harness import paths
 from tests.harness.proxy import Instead, Proxy, Reply, error, shorten
 
 OWN = "boto"  # of a client's User-Agent, not of shardctl's
@@ -44,6 +46,21 @@ def counts(buckets):
             for rank in (0, 2):
                 found, pages, why = asked(4, probes, rank, strategy)
                 buckets.check(f"a probe of one key, {strategy}, rank {rank}", found == 1 and pages <= 2, why)
+
+
+def said(buckets):
+    """What a call says, shardctl says, too: who pays, and by which proxy it goes."""
+    listing = [["paginator", {"bucket": "train", "Prefix": "train/", "RequestPayer": "requester"}]]
+    with Proxy(buckets.endpoint) as proxy:
+        buckets.compare("RequestPayer", listing, buckets.bare(listing),
+                        buckets.ranks(2, "s3://train/train/", listing, endpoint=proxy.endpoint, SHARD_STRATEGY="stride"),
+                        buckets.owners("s3://train/train/", 2), "train/")
+        payers = [headers.get("x-amz-request-payer") for target, headers in proxy.seen
+                  if OWN not in headers.get("user-agent", "").lower() and "list-type=2" in target]
+        buckets.check("shardctl's requests say who pays", set(payers) == {"requester"}, payers)
+    env = {**buckets.environment(), "AWS_REQUEST_PAYER": "nobody"}
+    done = subprocess.run([paths.SHARDCTL, "ls", "s3://train/train/"], env=env, capture_output=True, check=False)
+    buckets.check("AWS_REQUEST_PAYER takes one word", done.returncode == 1 and b"AWS_REQUEST_PAYER takes 'requester'" in done.stderr, done)
 
 
 def faults(buckets):

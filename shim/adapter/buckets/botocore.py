@@ -73,7 +73,7 @@ def _listing(name, method, is_cli):
         is_async = (inspect.iscoroutinefunction(method)
                     or inspect.iscoroutinefunction(getattr(self, "_make_api_call", None))
                     or any("aiobotocore" in cls.__module__.split(".") for cls in type(self).__mro__))
-        page = _page(self, name, method, kwargs, of, is_async)
+        page = _page(_Calls(self, method, is_async, kwargs), name, kwargs, of)
         with BOTO.errors(name):
             return page if is_async else seams.finish(page)
 
@@ -115,14 +115,14 @@ def is_ours(error):
 class _Calls:
     """What pages.page() asks of a client, by the client's own method."""
 
-    def __init__(self, client, method, is_async):
-        self._client, self._method, self._is_async = client, method, is_async
+    def __init__(self, client, method, is_async, request):
+        self.client, self._method, self._is_async, self._request = client, method, is_async, request
 
     async def send(self, request, own=None):
         is_interval = own is not None and (own.after is not None or own.last is not None)  # most is the rank's
         cut = bodies.Cut(own) if own and not is_interval and "EncodingType" not in request else None
         with share.held(_cut, cut):
-            response = await seams.awaited(self._method(self._client, **request))
+            response = await seams.awaited(self._method(self.client, **request))
         if cut and not cut.is_as_read(response):
             return await self.send(request)
         return response
@@ -137,11 +137,11 @@ class _Calls:
 
     async def account(self):
         """What shardctl's environment gets to list as this client does."""
-        client = self._client
+        client = self.client
         credentials = getattr(getattr(client, "_request_signer", None), "_credentials", None)
         if credentials is None or _is_unsigned(client.meta.config.signature_version):
-            return _environment(client, None)
-        return _environment(client, await seams.awaited(credentials.get_frozen_credentials()))
+            return _environment(client, None, self._request)
+        return _environment(client, await seams.awaited(credentials.get_frozen_credentials()), self._request)
 
     @staticmethod
     def is_refused(error):
@@ -153,10 +153,10 @@ class _Calls:
         return seams.is_refusal(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
 
 
-async def _page(client, name, method, request, of, is_async):
-    ahead = client.__dict__.setdefault("_libshard_ahead", pages.Ahead())
+async def _page(calls, name, request, of):
+    ahead = calls.client.__dict__.setdefault("_libshard_ahead", pages.Ahead())
     with BOTO.errors(name):
-        return await pages.page(name, request, of, _Calls(client, method, is_async), ahead)
+        return await pages.page(name, request, of, calls, ahead)
 
 
 # ---- the account --------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ def _is_unsigned(version):
     return version is getattr(botocore, "UNSIGNED", object())
 
 
-def _environment(client, signing):
-    """signing: the client's frozen credentials, None for none."""
+def _environment(client, signing, request):
+    """signing: the client's frozen credentials, None for none; request: what the call says."""
     given = (signing.access_key, signing.secret_key, signing.token) if signing else ()
     style = (getattr(client.meta.config, "s3", None) or {}).get("addressing_style")
     if style not in ("path", "virtual"):  # as botocore does with another endpoint
@@ -178,6 +178,11 @@ def _environment(client, signing):
     verify = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
     made = seams.variables(client.meta.endpoint_url, "us-east-1" if region == "aws-global" else region or "us-east-1",
                           given if given and given[0] else (), addressing=style, verify=verify)
+    for scheme, proxy in (getattr(client.meta.config, "proxies", None) or {}).items():
+        made.append("%s_proxy=%s" % (scheme, proxy))
+    for name, variable in ("RequestPayer", "AWS_REQUEST_PAYER"), ("ExpectedBucketOwner", "LIBSHARD_S3_OWNER"):
+        if isinstance(request.get(name), str):
+            made.append("%s=%s" % (variable, request[name]))
     if "SHARD_TIMEOUT" not in os.environ:
         made.append("SHARD_TIMEOUT=10")  # for a request: the client gives up soon, too
     return made

@@ -249,6 +249,10 @@ static int check_account(const struct shard_s3_account *a, struct files *f, bool
         f->credentials, f->profile);
   } else if (a->access && strpbrk(a->access, "\r\n/, ")) {
     snprintf(err, size, "the access key ID has a character that it cannot have");
+  } else if (get_variable("AWS_REQUEST_PAYER") && !a->pays) {
+    snprintf(err, size, "AWS_REQUEST_PAYER takes 'requester'");
+  } else if (a->owner && strpbrk(a->owner, "\r\n")) {
+    snprintf(err, size, "ExpectedBucketOwner has a line break in it");
   } else if (a->token && strpbrk(a->token, "\r\n")) {
     snprintf(err, size, "AWS_SESSION_TOKEN has a line break in it");
   } else if (!a->region || !shard_s3_account_is_region(a->region)) {
@@ -289,6 +293,9 @@ int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
   account->endpoint = find_endpoint(&f);
   const char *bundle = get_variable("AWS_CA_BUNDLE");
   account->ca_bundle = bundle ? strdup(bundle) : look_up_setting(&f, NULL, "ca_bundle");
+  const char *payer = get_variable("AWS_REQUEST_PAYER"), *owner = get_variable("LIBSHARD_S3_OWNER");
+  account->pays = payer && strcmp(payer, "requester") == 0;
+  account->owner = copy_text(owner); /* as a client says in its call */
   account->unverified =
       get_variable("LIBSHARD_NO_VERIFY_SSL") != NULL; /* of a client that trusts all */
   account->addressing = addressing != SHARD_S3_AUTO ? addressing : find_addressing(&f);
@@ -299,6 +306,7 @@ void shard_s3_account_free(struct shard_s3_account *account) {
   forget_secret(account->access);
   forget_secret(account->secret);
   forget_secret(account->token);
+  free(account->owner);
   free(account->region);
   free(account->endpoint);
   free(account->ca_bundle);

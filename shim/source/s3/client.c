@@ -266,7 +266,7 @@ static bool sign_headers(struct slot *s, const char *host) {
   const char *payload = body ? body->hash : EMPTY_HASH;
   char date[SHARD_SIGV4_DATE];
   shard_sigv4_date(time(NULL) + (time_t)c->skew, date);
-  struct shard_sigv4_header headers[6];
+  struct shard_sigv4_header headers[8];
   size_t count = 0;
   headers[count++] = (struct shard_sigv4_header){"host", host};
   if (body && body->only_new) {
@@ -281,6 +281,12 @@ static bool sign_headers(struct slot *s, const char *host) {
   }
   if (a->sign && a->token && p->token) {
     headers[count++] = (struct shard_sigv4_header){p->token, a->token};
+  }
+  if (a->pays && p->payer) {
+    headers[count++] = (struct shard_sigv4_header){p->payer, "requester"};
+  }
+  if (a->owner && p->owner) {
+    headers[count++] = (struct shard_sigv4_header){p->owner, a->owner};
   }
   qsort(headers, count, sizeof(headers[0]), compare_names);
   bool good = true;

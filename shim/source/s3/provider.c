@@ -24,6 +24,7 @@
   .service = "s3", .scheme = SHARD_SIGV4_AWS, .content = "x-amz-content-sha256",                   \
   .date = "x-amz-date", .token = "x-amz-security-token", .only_new = {"if-none-match", "*"},       \
   .sha256 = "x-amz-meta-sha256", .bucket_region = "x-amz-bucket-region",                           \
+  .payer = "x-amz-request-payer", .owner = "x-amz-expected-bucket-owner",                          \
   .encrypted = {{"x-amz-server-side-encryption", "AES256"},                                        \
                 {"x-amz-server-side-encryption-customer-algorithm", NULL}}
 

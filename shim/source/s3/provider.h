@@ -26,6 +26,7 @@ struct shard_s3_provider {
   /* Headers of requests: the body's hash, the time, the session token (NULL: it has none), and what
    * makes a PUT fail if the object is there. */
   const char *content, *date, *token;
+  const char *payer, *owner; /* who pays, and whose the bucket must be; NULL: it has none */
   struct {
     const char *name, *value;
   } only_new;

@@ -69,6 +69,8 @@ bool shard_s3_url_is_virtual(const struct shard_s3_endpoint *endpoint, const cha
 struct shard_s3_account {
   bool sign;                     /* false: requests are anonymous */
   char *access, *secret, *token; /* token NULL: none */
+  bool pays;                     /* the requester pays for a bucket that asks for that */
+  char *owner;                   /* the account that must own the bucket; NULL: any */
   char *region;
   char *endpoint;  /* NULL: the host of the region (shard_s3_provider_home) */
   char *ca_bundle; /* NULL: the system's */
