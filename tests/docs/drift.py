@@ -35,13 +35,14 @@ INTERNAL_VARIABLES = {
     "LIBSHARD_OBJECTS": "which buckets of a DLIO the processes of a rank count objects of; the adapter's",
     "LIBSHARD_S3_ENDPOINT": "where a parent has listed a bucket; the adapter's",
     "LIBSHARD_NO_SIGN_REQUEST": "the adapter tells shardctl that the client signs nothing",
+    "LIBSHARD_S3_OWNER": "the adapter tells shardctl whose the client says that the bucket must be",
     "LIBSHARD_NO_VERIFY_SSL": "the adapter tells shardctl that the client verifies no certificate",
 }
 INTERNAL_OPTIONS = {
     ("doctor", "--trial"): "how doctor starts itself",
 }
 FOREIGN_VARIABLES = {
-    "HOME": "where ~ is", "IFS": "wordexp's", "LD_LIBRARY_PATH": "the loader's",
+    "HOME": "where ~ is", "IFS": "wordexp's",
     "PYTHONDEVMODE": "Python's", "PYTHONMALLOC": "Python's", "TERM": "the terminal's",
 }
 # Errors that are met inside and never reach the program that lists.
