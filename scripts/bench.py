@@ -23,7 +23,7 @@ import time
 from scripts.bench_buckets import part_buckets
 from scripts.bench_forks import part_dlio_c, part_dlio_cpu, part_dlio_f, part_dlio_sizes, part_dlio_skip
 from scripts.bench_job import (make_data, measure_epochs, measure_speed, measure_start, memory, part_memory,
-                               rounds)
+                               part_tiers, rounds)
 from scripts.bench_s3 import part_s3, part_s3_connections
 from scripts.bench_walk import part_walk
 from tests.harness import paths
@@ -380,7 +380,7 @@ def main():
     args.preload = os.path.abspath(args.preload)
     parts = {"listing": part_listing, "index": part_index, "directories": part_directories, "walk": part_walk,
              "access": part_access, "s3": part_s3, "s3-connections": part_s3_connections, "buckets": part_buckets, "view": part_view,
-             "memory": part_memory, "speed": part_speed, "start": part_start,
+             "memory": part_memory, "speed": part_speed, "start": part_start, "tiers": part_tiers,
              "dlio-c": part_dlio_c, "dlio-f": part_dlio_f, "dlio-skip": part_dlio_skip,
              "dlio-sizes": part_dlio_sizes, "dlio-cpu": part_dlio_cpu}
     chosen = args.only.split(",") if args.only else list(parts)

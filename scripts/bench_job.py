@@ -66,9 +66,10 @@ class Job:
                 stream.write("from dlio_benchmark.main import main\n"
                              "if __name__ == '__main__':\n    main()\n")
             program = [args.python, script]
+        variables = {"SHARD_CACHE_DIR": self.cache, **getattr(args, "variables", {})} if preload else {}
         command = processes.mpi_command(
             args.ranks, program + [f"++workload.{k}={v}" for k, v in options.items()],
-            [preload] if preload else [], {"SHARD_CACHE_DIR": self.cache} if preload else {}, patient=False)
+            [preload] if preload else [], variables, patient=False)
         env = {**processes.environment(args.python, args.dlio), "DLIO_LOG_LEVEL": "info"}
         self.start = time.time()
         with open(os.path.join(self.folder, "job.log"), "wb") as output:
@@ -160,6 +161,39 @@ def measure_memory(args, names, preload):
         return [statistics.median(s[k] for s in samples) for k in range(2)]
     finally:
         job.stop()
+
+
+def measure_run(args, names, steps, preload, variables):
+    """[seconds to the first step, most memory of the node in GB, samples/s] of a run of so many steps."""
+    args.variables = variables
+    job = Job(args, make_data(args, names), names, 0, preload)
+    peak = 0
+
+    def done():
+        nonlocal peak
+        peak = max(peak, memory(job.process.pid)[0] + job.cache_bytes())
+        return len(job.steps()) >= steps
+    try:
+        job.wait(done)
+        times = sorted(job.steps().values())
+        skip = min(8, len(times) // 4)
+        return [times[0] - job.start, peak / 1e9,
+                (len(times) - 1 - skip) * args.batch * args.ranks / (times[-1] - times[skip])]
+    finally:
+        job.stop()
+        args.variables = {}
+
+
+def part_tiers(args, report):
+    """DLIO's lists lazy, and compressed after DLIO has made them, beside real ones. Of a DLIO that is not known
+    (--dlio), lazy and compressed are the same."""
+    units = ("start to first step", "s"), ("most memory on the node", "GB"), ("speed", "samples/s")
+    for names, few in (200_000, 40), (1_000_000, 14):
+        ways = ("lazy", 300, args.preload, {}), ("compressed", 300, args.preload, {"SHARD_ADAPTER": "compress"}), ("", few, "", {})
+        *tiers, bare = rounds(args, *[lambda way=way, of=names: measure_run(args, of, *way[1:]) for way in ways])
+        for way, ours in zip(ways, tiers):
+            for (what, unit), value, theirs in zip(units, ours, bare):
+                report.add(f"{way[0]}: {what}, {names:,} files", unit, value, "unmodified", theirs, value / theirs, "none", None)
 
 
 def part_memory(args, report, name=""):
