@@ -340,6 +340,7 @@ verify "same: two runs" 0 "each rank has opened the same files as often in both 
 job 2 "SHARD_EPOCH=0 $READ; SHARD_EPOCH=1 $READ; SHARD_EPOCH=1 $READ"; verify "same: not as often" 1 "rank 0, epoch 1: " "$S" --same-as "$WORK/first"
 verify "same: the same sets" 0 "sets are compared" "$S" --same-as "$WORK/first" --sets
 job 2 "SHARD_EPOCH=0 $READ; SHARD_EPOCH=1 $READ" SHARD_STRATEGY=range; verify "same: other files" 1 "rank 0, epoch 0: " "$S" --same-as "$WORK/first"
+verify "same: other sets" 1 "(other files)" "$S" --same-as "$WORK/first" --sets
 verify "same: no listing is taken" 2 "takes no --listing" "$S" --same-as "$WORK/first" --listing x
 
 # ---- real launchers
