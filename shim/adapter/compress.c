@@ -307,12 +307,16 @@ static ssize_t count_references(object *getrefcount, object *value) {
   return n;
 }
 
-static bool put_at(object *place, object *lazy, object *real) {
-  object *scope = py.PyTuple_GetItem(place, 0), *key = py.PyTuple_GetItem(place, 1);
-  object *now = py.PyObject_GetItem(scope, key);
+/* Whether `real` is at a place; or put `lazy` there. */
+static bool is_at(object *place, object *real) {
+  object *now = py.PyObject_GetItem(py.PyTuple_GetItem(place, 0), py.PyTuple_GetItem(place, 1));
   shard_python_end(now);
-  object *done =
-      now == real ? py.PyObject_CallMethod(scope, "__setitem__", "(OO)", key, lazy) : NULL;
+  return now == real;
+}
+
+static bool put_at(object *place, object *lazy) {
+  object *done = py.PyObject_CallMethod(py.PyTuple_GetItem(place, 0), "__setitem__", "(OO)",
+                                        py.PyTuple_GetItem(place, 1), lazy);
   shard_python_end(done);
   return done;
 }
@@ -336,14 +340,18 @@ static object *put_lazy(object *self, object *arguments) {
   if (usual == py.None) {
     return py.PyLong_FromSsize_t(others);
   }
-  if (others > py.PyNumber_AsSsize_t(usual, NULL)) {
+  bool there = others <= py.PyNumber_AsSsize_t(usual, NULL);
+  for (ssize_t i = 0; there && i < n; i++) { /* all, before one is changed */
+    there = is_at(py.PyList_GetItem(places, i), real);
+  }
+  py.PyErr_Clear();
+  if (!there) {
     return shard_python_share(py.None);
   }
   ssize_t same = compare(lazy, real);
   for (ssize_t i = 0; same == py.PyObject_Size(real) && i < n; i++) {
-    if (!put_at(py.PyList_GetItem(places, i), lazy, real)) {
-      py.PyErr_Clear();
-      return shard_python_share(py.None);
+    if (!put_at(py.PyList_GetItem(places, i), lazy)) {
+      return NULL; /* those that were put are put back */
     }
   }
   return py.PyLong_FromSsize_t(same);

@@ -188,7 +188,7 @@ def put_back():
                 made.share_strings(lists)
             real[id(made)] = made, list_like.stand_for(made)
             if name:
-                lists[name] = real[id(made)][1]
+                lists[name] = list(real[id(made)][1])  # another thread may change the real one
     while _put:
         scope, key, made = _put.pop()
         if scope.get(key) is made:

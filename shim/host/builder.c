@@ -48,7 +48,7 @@ static const char *value_of(const char *variable, const char *name) {
  * little static TLS for jemalloc; libcrypto fails where its file cannot be read. */
 static bool is_for_host_alone(const struct shard_builder *b, const char *variable) {
   const char *file = value_of(variable, "OPENSSL_CONF");
-  return value_of(variable, "LD_AUDIT") || (file && access(file, R_OK) != 0) ||
+  return value_of(variable, "LD_AUDIT") || (file && *file && access(file, R_OK) != 0) ||
          (b->own && value_of(variable, "LD_LIBRARY_PATH")) ||
          ((b->own || !b->remote) && value_of(variable, "LD_PRELOAD")) ||
          shard_config_is_foreign(variable);

@@ -309,6 +309,22 @@ class TestPlaces(Compressing):
                 self.assertIn("stays as it is", said[0])
                 self.assertFalse(compressing._put)
 
+    def test_one_place_is_changed(self):
+        """By another thread meanwhile: then the other places stay, too."""
+        real, own = paths(), columns.compressed
+
+        def compressed(*args, **more):
+            made = own(*args, **more)
+            self.args.again = None
+            return made
+
+        vars(self.args).update(what=real, again=real)
+        del real
+        with replaced(columns, "compressed", compressed):
+            self.compress()
+        self.assertIs(type(self.args.what), list)
+        self.assertEqual((self.args.what, self.args.again, compressing._put), (paths(), None, []))
+
     def test_read_is_bounded(self):
         """A map that has grown since the room for its columns was made is not read."""
         real, out = {i: (one, 0) for i, one in enumerate(paths())}, bytearray(8 * 3 * FEW)
