@@ -92,9 +92,8 @@ static int print_share(const struct shard_listing *l, uint32_t size) {
 
 static int run(char **operands) {
   struct shard_listing *l = NULL;
-  uint32_t size = ctl_given.size_text ? (uint32_t)ctl_given.size : 1;
   int rc = ctl_arguments_check_rank();
-  rc = rc == CTL_DONE ? ctl_opening(operands[0], manifest, size, &l) : rc;
+  rc = rc == CTL_DONE ? ctl_opening(operands[0], manifest, &l) : rc;
   if (rc != CTL_DONE) {
     return rc;
   }
@@ -110,6 +109,7 @@ static int run(char **operands) {
     static char page[256 << 10];
     setvbuf(stdout, page, _IOFBF, sizeof(page));
   }
+  uint32_t size = ctl_given.size_text ? (uint32_t)ctl_given.size : 1;
   rc = ctl_arguments_check_remainder(size, shard_listing_samples(l), operands[0]);
   int fault = rc == CTL_DONE ? print_share(l, size) : 0;
   shard_listing_close(l);

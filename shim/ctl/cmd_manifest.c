@@ -237,7 +237,7 @@ static int run(char **operands) {
   if (rc != CTL_DONE) {
     return rc;
   }
-  rc = ctl_opening(operands[0], false, asked.size, &l);
+  rc = ctl_opening(operands[0], false, &l);
   if (rc != CTL_DONE) {
     return rc;
   }

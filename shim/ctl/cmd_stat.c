@@ -86,7 +86,7 @@ static int print_text(const struct shard_listing *l, const struct shard_listing_
 static int run(char **operands) {
   struct shard_listing *l;
   struct shard_listing_info info;
-  int rc = ctl_opening(operands[0], false, 1, &l);
+  int rc = ctl_opening(operands[0], false, &l);
   if (rc != CTL_DONE) {
     return rc;
   }

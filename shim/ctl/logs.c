@@ -231,15 +231,19 @@ static struct table {
   uint32_t *positions;
 } table = {.facts = SIZE_MAX};
 
+/* Whether ranks share a listing, each a part of it. */
+static bool is_divided(const struct ctl_facts *f) {
+  return f->how == SHARD_LOG_ONE || f->how == SHARD_LOG_BY_EPOCH;
+}
+
 /* Whether ranks share samples of several files. */
 static bool is_by_samples(const struct ctl_facts *f) {
-  return f->sample != SHARD_SAMPLE_FILE &&
-         (f->how == SHARD_LOG_ONE || f->how == SHARD_LOG_BY_EPOCH);
+  return f->sample != SHARD_SAMPLE_FILE && is_divided(f);
 }
 
 /* The rank's share of what it shares with others, or all. */
 static struct shard_share share_of(const struct ctl_facts *f, int rank, uint64_t epoch) {
-  bool all = f->how != SHARD_LOG_ONE && f->how != SHARD_LOG_BY_EPOCH;
+  bool all = !is_divided(f);
   struct shard_share share;
   shard_share_init(&share, (enum shard_strategy)f->strategy,
                    all ? SHARD_REMAINDER_KEEP : (enum shard_remainder)f->remainder,
@@ -698,8 +702,7 @@ static bool is_listing(struct ctl_facts *f, const char *file) {
   }
   shard_listing_info(listing, &info);
   f->samples = shard_listing_samples(listing);
-  bool divided = f->how == SHARD_LOG_ONE || f->how == SHARD_LOG_BY_EPOCH;
-  bool ruled = !divided || listing->header->sample == f->sample;
+  bool ruled = !is_divided(f) || listing->header->sample == f->sample;
   shard_listing_close(listing);
   if (f->how == SHARD_LOG_ALL) { /* it sees the real directory: so many names, if they are all */
     memcpy(f->digest, info.digest, sizeof(f->digest));

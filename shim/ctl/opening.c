@@ -95,8 +95,9 @@ static int check_shared(const char *what, const struct shard_listing *l) {
              : CTL_DONE;
 }
 
-int ctl_opening(const char *file, bool manifest, uint32_t ranks, struct shard_listing **out) {
+int ctl_opening(const char *file, bool manifest, struct shard_listing **out) {
   struct stat st;
+  bool shared = ctl_given.size > 1;
   bool bucket = shard_s3_url_is(file);
   if (bucket && manifest) {
     return ctl_usage("--manifest is for files");
@@ -114,11 +115,11 @@ int ctl_opening(const char *file, bool manifest, uint32_t ranks, struct shard_li
   } else if (opened != 0) {
     return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
   }
-  int rc = kind == IS_LISTING ? CTL_DONE : open_source(kind, file, ranks > 1, out);
+  int rc = kind == IS_LISTING ? CTL_DONE : open_source(kind, file, shared, out);
   if (rc == CTL_DONE && ctl_given.sample_text && (*out)->header->sample != ctl_given.sample) {
     rc = ctl_fail("listing '%s' has samples by the rule '%s'; make one by shardctl index --sample",
                   file, shard_words_at(shard_words_samples, (*out)->header->sample));
-  } else if (rc == CTL_DONE && ranks > 1) {
+  } else if (rc == CTL_DONE && shared) {
     rc = check_shared(file, *out);
   } else {
     return rc;

@@ -10,12 +10,13 @@ struct shard_listing;
 /*
  * Open the listing `what`; or make one of the directory, the bucket (--start-after, --end-before
  * and --no-sign-request say which keys, and how) or the manifest `what`, in a temporary folder, and
- * open it: its file is gone afterwards. manifest: it is one, whatever its name. ranks: how many
- * will share it, 1 for none; then what the shard view refuses is refused: sets of files without
- * --sample, and, with a warning, tables. CTL_DONE and *out, to be closed; or another status after a
+ * open it: its file is gone afterwards. manifest: it is one, whatever its name. Where ranks share
+ * it
+ * (--size of 2 or more), sets of files without --sample are an error, and tables are left out, with
+ * a warning, as under the shard view. CTL_DONE and *out, to be closed; or another status after a
  * message.
  */
-int ctl_opening(const char *what, bool manifest, uint32_t ranks, struct shard_listing **out);
+int ctl_opening(const char *what, bool manifest, struct shard_listing **out);
 
 /* Warn that so many directories of `what` are tables, which its listing leaves out. */
 void ctl_opening_warn_of_tables(const char *what, uint64_t tables);
