@@ -4,7 +4,7 @@
     Paths        a list of paths: a listing of just those names, in just that order
     Rows         a list of tuples of paths and numbers: columns of numbers, and Paths
     SampleTable  a dict of such tuples, by a number
-    compressed() makes one of them of a real list or dict, and compares it, element by element
+    compressed() makes one of them of a real list or dict; loops.put() compares it, element by element
 
 They read as the real ones, types of numbers included, but for a slice, which is a real list. They pickle
 as handles: of files that stay as long as the process that made them. Who changes one makes a real list or
@@ -301,14 +301,6 @@ if AVAILABLE:
 # ---- making them -----------------------------------------------------------------------------------
 
 
-def _checked(made, real):
-    """What was made, if it is the same as what it was made of."""
-    same = loops.same(made, real)
-    if same != len(real):
-        raise Unfit("its compressed form differs in element %d" % same)
-    return made
-
-
 def _paths(real):
     """Paths of a list; Unfit, OSError."""
     if type(real[-1]) is not str:
@@ -375,25 +367,22 @@ def _first_row(real):
     return row if type(row) is tuple else (row,)
 
 
-def compressed(real, known, checked=True):
-    """What takes the place of a list or dict of DLIO's: Paths, Rows or a SampleTable, equal to it, types included.
+def compressed(real, known):
+    """What takes the place of a list or dict of DLIO's: Paths, Rows or a SampleTable. loops.put() compares it.
 
-    real     an exact list or dict, not empty
-    known    [(Paths, the real list that they were made of)], whose paths a map may have
-    checked  compared with it; else that is to be done (loops.put())
+    real   an exact list or dict, not empty
+    known  [(Paths, the real list that they were made of)], whose paths a map may have
     Unfit: it has no such form. OSError: the node's cache cannot hold it. MemoryError.
     """
     keyed = type(real) is dict
     key = (next(iter(real)),) if keyed else ()
     row = next(iter(real.values())) if keyed else real[0]
     if not keyed and type(row) is str:
-        made = _paths(real)
-        return _checked(made, real) if checked else made
+        return _paths(real)
     bare = type(row) is str
     types = _types(key, row, bare)
     paths, numbers = _read(real, types, known)
     kinds = [(PATH, None) if one is str else (NUMBER, None) if one is int else (SCALAR, one) for one in types]
     own = paths.view()  # who changes the list of paths does not change these
     own.is_quick()
-    made = (SampleTable if keyed else Rows)(_columns(numbers, kinds, keyed, bare), own)
-    return _checked(made, real) if checked else made
+    return (SampleTable if keyed else Rows)(_columns(numbers, kinds, keyed, bare), own)

@@ -138,7 +138,7 @@ def _replace(one, known):
     if type(one.value) not in (list, dict):
         return _say("%s stays as it is: it is a %s", one.name, type(one.value).__name__)
     try:
-        made = columns.compressed(one.value, known, checked=False)
+        made = columns.compressed(one.value, known)
     except columns.Unfit as why:
         if _has_paths(one.value):
             _say("%s stays as it is: %s", one.name, why)

@@ -41,6 +41,15 @@ def maps(files):
     yield [(one,) for one in files]
 
 
+def compressed(real, known):
+    """What compressed() makes, if it is the same, as put() compares it; Unfit."""
+    made = columns.compressed(real, known)
+    same = columns.loops.same(made, real)
+    if same != len(real):
+        raise columns.Unfit("its compressed form differs in element %d" % same)
+    return made
+
+
 class Compressing(Case):
     """With few elements, and DLIO's own loader."""
 
@@ -73,7 +82,7 @@ class TestForms(Compressing):
     def test_lists(self):
         for real in (paths(), paths(2500), odd(), ["a"] * 20, sorted(paths(), reverse=True), paths(1),
                      ["/x/" + "y" * n for n in range(1, 200)]):
-            made = columns.compressed(real, [])
+            made = compressed(real, [])
             self.assertIs(type(made), columns.Paths)
             self.same(exact(made), exact(real))
             self.assertEqual((made == real, real == made, made != real, len(made)), (True, True, False, len(real)))
@@ -86,8 +95,8 @@ class TestForms(Compressing):
     def test_maps(self):
         files = paths()
         for real in maps(files):
-            for known in ([], [(columns.compressed(files, []), files)]):
-                made = columns.compressed(real, known)
+            for known in ([], [(compressed(files, []), files)]):
+                made = compressed(real, known)
                 self.same(exact(made), exact(real), real)
                 self.assertLess(len(repr(made)), 200)
                 self.same(exact(again(made)), exact(real))
@@ -97,7 +106,7 @@ class TestForms(Compressing):
 
     def test_keys(self):
         real = {int(i): ("/a/%d" % i, 1) for i in np.random.RandomState(1).permutation(50)}
-        made = columns.compressed(real, [])
+        made = compressed(real, [])
         for key in (3, True, 3.0, np.int8(3), np.float32(3), 3.5, "3", -1, 50, 1 << 80, None, [], {}, float("inf")):
             self.assertEqual(case.outcome(made.__getitem__, key), case.outcome(real.__getitem__, key), key)
             self.assertEqual(case.outcome(lambda one, key=key: one.get(key, 7), made),
@@ -109,7 +118,7 @@ class TestForms(Compressing):
     def test_slices_are_lists(self):
         rows = [(i, one) for i, one in enumerate(paths())]
         for real in (paths(), rows):
-            made = columns.compressed(real, [])
+            made = compressed(real, [])
             for part in (slice(None), slice(3, 9), slice(None, None, -2), slice(-3, None), slice(90, 100)):
                 self.assertIs(type(made[part]), list)
                 self.assertEqual(made[part], real[part])
@@ -119,7 +128,7 @@ class TestForms(Compressing):
 
     def test_adding(self):
         real = paths()
-        made = columns.compressed(real, [])
+        made = compressed(real, [])
         longer = ["x"]
         longer += made
         self.assertEqual(longer, ["x"] + real)
@@ -132,13 +141,13 @@ class TestForms(Compressing):
                        lambda one: one.__setitem__(1, "x"), lambda one: one.pop(), lambda one: one.__iadd__(["x"]),
                        lambda one: np.random.RandomState(1).shuffle(one)):
             real = paths()
-            made = columns.compressed(real, [])
+            made = compressed(real, [])
             with stderr():
                 change(made)
             change(real)
             self.same(exact(made), exact(real))
         real = {i: (one, 1) for i, one in enumerate(paths())}
-        made = columns.compressed(real, [])
+        made = compressed(real, [])
         with stderr():
             made[3] = real[3] = 4
             del made[5], real[5]
@@ -147,7 +156,7 @@ class TestForms(Compressing):
     def test_workers(self):
         files = paths()
         real = [files, *maps(files)][:6]
-        made = [columns.compressed(one, []) for one in real]
+        made = [compressed(one, []) for one in real]
         for start in ("fork", "spawn", "forkserver"):
             with self.subTest(start):
                 context = multiprocessing.get_context(start)
@@ -184,7 +193,7 @@ class TestUnfit(Compressing):
                      [(i, Text(one)) for i, one in enumerate(files)], [(1, 2)] * 20, [types.SimpleNamespace()] * 20,
                      [(i, one) for i, one in enumerate(files)] + [[1, "a"]]):
             with self.assertRaises((columns.Unfit, OSError)):
-                columns.compressed(real, [])
+                compressed(real, [])
 
     def test_lines(self):
         said = self.compress(file_list_train=paths(), other=[np.str_(one) for one in paths()], numbers=list(range(20)))
@@ -238,14 +247,14 @@ class TestReading(Compressing):
                 return 3
 
         real = {i: (one, 0) for i, one in enumerate(paths())}
-        made = columns.compressed(real, [])
+        made = compressed(real, [])
         for key in (Index(), Equal(), Same(), np.int64(3), np.uint8(3), True, 3.0, 3.5, np.float32(3), None, "3", 1 << 70):
             self.assertEqual(made.get(key, "none"), real.get(key, "none"), key)
             self.assertEqual(key in made, key in real, key)
 
     def test_array(self):
         real = {i: (one, 0) for i, one in enumerate(paths())}
-        made = np.array(columns.compressed(real, []))
+        made = np.array(compressed(real, []))
         self.assertEqual((made.shape, made.dtype), ((), np.dtype(object)))
         self.assertEqual(made.item(), real)
 
@@ -259,13 +268,13 @@ class TestReading(Compressing):
             module.__spec__ = types.SimpleNamespace(loader=loader)
             compressing.patch_loader(module)
             self.assertEqual("list" in vars(module), stands, text)
-        made = columns.compressed(paths(), [])
+        made = compressed(paths(), [])
         self.assertIs(type(compressing._list(made)), columns.Paths)
         self.assertEqual((compressing._list(), compressing._list("ab")), ([], ["a", "b"]))
 
     def test_one_mapping(self):
         """The same names again take no more mappings."""
-        kept = [columns.compressed(paths(), []) for _ in range(5)]
+        kept = [compressed(paths(), []) for _ in range(5)]
         with open("/proc/self/maps", encoding="utf-8") as stream:
             found = [line for line in stream if line.rstrip().endswith(kept[0].listing.file)]
         self.assertEqual(len(found), 1)
@@ -298,12 +307,12 @@ class TestPlaces(Compressing):
                        lambda args: args.what.update({FEW: ("more", 0)}), lambda args: setattr(args, "what", {})):
             taken, own = [], columns.compressed
 
-            def compressed(real, known, checked, change=change, own=own):
-                made = own(real, known, checked)
+            def changed(*args, change=change, own=own):
+                made = own(*args)
                 change(self.args)
                 return made
 
-            with self.subTest(change), replaced(columns, "compressed", compressed):
+            with self.subTest(change), replaced(columns, "compressed", changed):
                 said = self.compress(what={i: (one, 0) for i, one in enumerate(paths())})
                 self.assertIs(type(self.args.what), dict)
                 self.assertIn("stays as it is", said[0])
@@ -313,14 +322,14 @@ class TestPlaces(Compressing):
         """By another thread meanwhile: then the other places stay, too."""
         real, own = paths(), columns.compressed
 
-        def compressed(*args, **more):
-            made = own(*args, **more)
+        def changed(*args):
+            made = own(*args)
             self.args.again = None
             return made
 
         vars(self.args).update(what=real, again=real)
         del real
-        with replaced(columns, "compressed", compressed):
+        with replaced(columns, "compressed", changed):
             self.compress()
         self.assertIs(type(self.args.what), list)
         self.assertEqual((self.args.what, self.args.again, compressing._put), (paths(), None, []))
@@ -429,13 +438,13 @@ class TestFaults(Compressing):
 
     def test_same(self):
         files = paths()
-        made = columns.compressed(files, [])
+        made = compressed(files, [])
         self.assertEqual(columns.loops.same(made, files), len(files))
         for real in (files[:-1], files + ["x"], [*files[:7], files[8], *files[8:]], [*files[:-1], files[-1] + "x"],
                      [*files[:-1], np.str_(files[-1])], []):
             self.assertNotEqual(columns.loops.same(made, real), len(real))
         for real in maps(files):
-            made = columns.compressed(real, [])
+            made = compressed(real, [])
             self.assertEqual(columns.loops.same(made, real), len(real))
             for other in self.others(real):
                 self.assertNotEqual(columns.loops.same(made, other), len(other))
@@ -467,7 +476,7 @@ class TestFaults(Compressing):
                        lambda text: text + b"more\0", lambda text: text[11:] + text[:11]):
             with replaced(columns.Listing, "of_names", staticmethod(lambda text, change=change: own(change(text)))):
                 with self.assertRaisesRegex(columns.Unfit, "differs in element"):
-                    columns.compressed(paths(), [])
+                    compressed(paths(), [])
 
     def test_columns(self):
         """Columns of other numbers."""
@@ -485,12 +494,12 @@ class TestFaults(Compressing):
             for change in (lambda n, row=row: n[row].__setitem__(9, n[row][9] + 1),
                            lambda n, row=row: n[row].__setitem__(slice(None), n[row][::-1])):
                 with planted(change), self.assertRaisesRegex(columns.Unfit, "differs in element"):
-                    columns.compressed(real, [])
+                    compressed(real, [])
 
     def test_damage(self):
         """A kept file that is gone, or another's, is an error in a worker."""
         real = {int(i): ("/a/%d" % i, 1) for i in np.random.RandomState(1).permutation(50)}
-        text = pickle.dumps(columns.compressed(real, []))
+        text = pickle.dumps(compressed(real, []))
         for file in case.permutation_files():
             if file.endswith(".perm"):
                 with open(file, "r+b") as stream:
