@@ -7,15 +7,6 @@
  * time where the directory is long. Nothing depends on which thread takes which entry, as the
  * sorter puts the names in order. When all directories have been read, the same threads look at
  * each one once more.
- *
- * A long directory of ext4 is read in parts. ext4 lists a directory that has an index (htree) by
- * ascending hash of the names, and an entry's position (d_off) is its hash, so that a thread may
- * begin in the middle, by lseek. But completeness does not depend on this. Where the position says
- * that the next part begins, a thread must meet the very entry that the next part began with: the
- * same inode, name, type and d_off. From there on both descriptors show the same, as a d_off
- * determines what follows it (an NFS server reads directories so, call by call). Else the walk
- * fails by -EAGAIN, and the next attempt reads without parts. If a name is read twice, the writer
- * notices.
  */
 #include "source/walk.h"
 
@@ -23,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -69,31 +59,9 @@ struct dirent_raw {
 };
 #define LINK_TO_DIR 0x80 /* in `type`, beside DT_LNK: set by find_kind() */
 
-#define SPLIT_LEAST ((off_t)256 << 10) /* to read a shorter directory takes less than 2 ms */
-#define PARTS SHARD_INTAKE_HANDS
-#define PART_STEP (INT64_MAX / PARTS + 1)
-
-/* What tells an entry from all others; all zeros: the directory's end. */
-struct mark {
-  uint64_t ino;
-  int64_t off;
-  unsigned char type;
-  char name[NAME_MAX + 1];
-};
-
-/* A directory that is read in parts. */
-struct split {
-  struct stat before;
-  size_t left;                               /* parts that are not read to their end */
-  size_t users;                              /* parts that are not released */
-  struct mark first[PARTS + 1], stop[PARTS]; /* a part's first entry; the one it did not take */
-};
-
-/* A directory, or a part of one, that waits to be read, or is being read. */
+/* A directory that waits to be read, or is being read. */
 struct directory {
   struct directory *next;
-  struct split *split; /* NULL: the whole directory */
-  size_t part;
   int fd;
   uint32_t level; /* its entries'; those of the root are at level 1 */
   size_t users;   /* its reader, and buffers that have been passed on */
@@ -278,14 +246,12 @@ static bool await_work(struct walker *w) {
   return t->rc == 0 && (w->given || t->pending);
 }
 
-static int push_directory(struct walker *w, const char *path, size_t length, uint32_t level,
-                          struct split *split, size_t part) {
+static int push_directory(struct walker *w, const char *path, size_t length, uint32_t level) {
   struct directory *d = malloc(sizeof(*d) + length + 1);
   if (!d) {
     return fail(w, -ENOMEM, "out of memory");
   }
-  *d = (struct directory){
-      .split = split, .part = part, .fd = -1, .level = level, .users = 1, .length = length};
+  *d = (struct directory){.fd = -1, .level = level, .users = 1, .length = length};
   memcpy(d->path, path, length);
   d->path[length] = 0;
   pthread_mutex_lock(&w->tree->mutex);
@@ -300,11 +266,7 @@ static int push_directory(struct walker *w, const char *path, size_t length, uin
 static void release_directory(struct tree *t, struct directory *dir) {
   pthread_mutex_lock(&t->mutex);
   bool last = --dir->users == 0;
-  bool joined = last && dir->split && --dir->split->users == 0;
   pthread_mutex_unlock(&t->mutex);
-  if (joined) {
-    free(dir->split);
-  }
   if (last) {
     shard_file_close(dir->fd);
     free(dir);
@@ -382,7 +344,7 @@ static int take_entry(struct walker *w, const struct dirent_raw *d, size_t base,
     w->dir_links++;
     return 0;
   }
-  return push_directory(w, path, base + length, level + 1, NULL, 0);
+  return push_directory(w, path, base + length, level + 1);
 }
 
 /* Give the buffer's entries to the intake. Whoever waits for the file system has no hand. */
@@ -447,105 +409,6 @@ static bool pass_on(struct walker *w) {
   return other && costly;
 }
 
-/* ---- parts of a directory ---- */
-
-/* Whether a buffer of entries ends within the first part. Else the directory has few for its size,
- * as most were removed: a part without any would not meet the others. */
-static bool is_dense(struct walker *w, int fd) {
-  struct buffer *b = w->buffer;
-  int64_t end = INT64_MAX;
-  b->used = TEMP_FAILURE_RETRY(syscall(SYS_getdents64, fd, b->dents, BUFFER_LEAST));
-  for (long at = 0; at < b->used;) {
-    const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + at);
-    at += d->reclen;
-    end = d->off;
-  }
-  return lseek(fd, 0, SEEK_SET) == 0 && end < PART_STEP;
-}
-
-/* Split the directory into parts if that may be worth it. The caller reads the first part, and any
- * thread the others. */
-static int split_directory(struct walker *w, struct directory *dir, const struct stat *before) {
-  struct statfs fs;
-  struct split *split;
-  const struct shard_intake *in = w->tree->intake;
-  if (in->options->chunk || in->attempt > 0 || before->st_size < SPLIT_LEAST ||
-      fstatfs(dir->fd, &fs) != 0 || fs.f_type != EXT4_SUPER_MAGIC ||
-      lseek(dir->fd, PART_STEP, SEEK_SET) != PART_STEP || lseek(dir->fd, 0, SEEK_SET) != 0 ||
-      !is_dense(w, dir->fd) || !(split = calloc(1, sizeof(*split)))) {
-    return 0; /* a directory without an index refuses such positions */
-  }
-  int rc = 0;
-  split->before = *before;
-  split->left = PARTS;
-  split->users = PARTS;
-  dir->split = split;
-  for (size_t k = PARTS - 1; k > 0 && rc == 0; k--) {
-    rc = push_directory(w, dir->path, dir->length, dir->level, split, k);
-  }
-  return rc;
-}
-
-static int fail_to_meet(struct walker *w, const char *path) {
-  return fail(w, -EAGAIN, "the parts of directory '%.300s' did not meet", *path ? path : ".");
-}
-
-/* Go to where the part begins, in the directory that was split. */
-static int begin_part(struct walker *w, const struct directory *dir, const struct stat *found) {
-  const struct stat *before = &dir->split->before;
-  int64_t from = (int64_t)dir->part * PART_STEP;
-  bool same = found->st_dev == before->st_dev && found->st_ino == before->st_ino &&
-              lseek(dir->fd, from, SEEK_SET) == from;
-  return same ? 0 : fail_to_meet(w, dir->path);
-}
-
-static void set_mark(struct mark *m, const struct dirent_raw *d) {
-  m->ino = d->ino;
-  m->off = d->off;
-  m->type = d->type;
-  snprintf(m->name, sizeof(m->name), "%s", d->name);
-}
-
-/* Cut off the buffer's entries from where the next part begins. *at: the position of the first one.
- * 1: there are such. 0, or a negative errno. */
-static int cut_buffer(struct walker *w, struct buffer *b, int64_t *at) {
-  struct split *split = b->dir->split;
-  size_t k = b->dir->part;
-  for (long i = 0; i < b->used;) {
-    const struct dirent_raw *d = (const struct dirent_raw *)(b->dents + i);
-    if (!*split->first[k].name) {
-      set_mark(&split->first[k], d);
-    }
-    if (k + 1 < PARTS && *at >= (int64_t)(k + 1) * PART_STEP) {
-      set_mark(&split->stop[k], d);
-      b->used = i;
-      return 1;
-    }
-    if (d->off < *at) {
-      return fail_to_meet(w, b->dir->path);
-    }
-    *at = d->off;
-    i += d->reclen;
-  }
-  return 0;
-}
-
-/* A part has been read. *last: all have. */
-static int end_part(struct walker *w, const struct directory *dir, bool *last) {
-  struct split *split = dir->split;
-  pthread_mutex_lock(&w->tree->mutex);
-  *last = --split->left == 0;
-  pthread_mutex_unlock(&w->tree->mutex);
-  for (size_t k = 0; *last && k < PARTS; k++) {
-    const struct mark *a = &split->stop[k], *b = &split->first[k + 1];
-    if (a->ino != b->ino || a->off != b->off || a->type != b->type ||
-        strcmp(a->name, b->name) != 0) {
-      return fail_to_meet(w, dir->path);
-    }
-  }
-  return 0;
-}
-
 /* ---- a directory ---- */
 
 /* Whether the file system gives entries no type: the first one tells. */
@@ -560,9 +423,8 @@ static bool is_untyped(const struct buffer *b) {
   return false;
 }
 
-/* Read entries to the end, or to the next part. */
+/* Read entries to the end. */
 static int read_entries(struct walker *w, struct directory *dir) {
-  int64_t at = (int64_t)dir->part * PART_STEP;
   for (size_t room = BUFFER_LEAST;;) {
     struct buffer *b = w->buffer;
     b->dir = dir;
@@ -571,9 +433,8 @@ static int read_entries(struct walker *w, struct directory *dir) {
       return b->used == 0 ? 0 : fail_directory(w, "read", dir->path);
     }
     room = is_untyped(b) ? BUFFER_UNTYPED : w->tree->buffer_size;
-    int cut = dir->split ? cut_buffer(w, b, &at) : 0;
-    int rc = cut < 0 ? cut : pass_on(w) ? 0 : take_entries(w);
-    if (rc != 0 || cut) {
+    int rc = pass_on(w) ? 0 : take_entries(w);
+    if (rc != 0) {
       return rc;
     }
   }
@@ -691,22 +552,9 @@ static int read_directory(struct walker *w, struct directory *dir) {
   if (TEMP_FAILURE_RETRY(fstat(dir->fd, &before)) != 0) {
     return fail_directory(w, "stat", dir->path);
   }
-  int rc = 0;
-  if (dir->split) {
-    rc = begin_part(w, dir, &before);
-  } else {
-    wait_a_tick(dir->fd, &before);
-    rc = split_directory(w, dir, &before);
-  }
-  if (rc == 0) {
-    rc = t->intake->options->chunk ? read_by_patterns(w, dir) : read_entries(w, dir);
-  }
-  bool last = true;
-  if (rc == 0 && dir->split) {
-    rc = end_part(w, dir, &last);
-  }
-  const struct stat *begun = dir->split ? &dir->split->before : &before;
-  return rc == 0 && last ? end_directory(w, dir, begun) : rc;
+  wait_a_tick(dir->fd, &before);
+  int rc = t->intake->options->chunk ? read_by_patterns(w, dir) : read_entries(w, dir);
+  return rc == 0 ? end_directory(w, dir, &before) : rc;
 }
 
 /* ---- the walk ---- */
@@ -825,7 +673,7 @@ int shard_walk(const char *root, struct shard_intake *intake, size_t threads, ch
   if (t.root < 0) {
     t.rc = shard_error_set(err, size, -errno, "cannot open directory '%.300s': %s", root,
                            strerror(errno));
-  } else if (!first || push_directory(first, "", 0, 1, NULL, 0) != 0) {
+  } else if (!first || push_directory(first, "", 0, 1) != 0) {
     t.rc = shard_error_set(err, size, -ENOMEM, "'%.200s': out of memory", root);
   } else {
     /* So many can work at once where none waits: each has a hand of its own. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Several threads read a directory, or take its entries: every name once, or -EAGAIN. */
+/* Several threads take a directory's entries: every name once, or -EAGAIN. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/filter.h>
-#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,10 +11,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "build/intake.h"
@@ -23,7 +20,7 @@
 #include "source/walk.h"
 #include "unit.h"
 
-#define MANY 6000 /* long names: enough for parts */
+#define MANY 6000
 
 /* A kernel whose files have times of a clock that ticks so often; newer ones tell two changes apart
  * by nanoseconds. 0: as it is. */
@@ -49,12 +46,9 @@ int statx(int fd, const char *path, int flags, unsigned mask, struct statx *st) 
 
 struct found {
   pthread_mutex_t mutex;
-  pthread_cond_t changed;
   const char *folder;
   unsigned times[MANY];
   size_t entries[SHARD_INTAKE_HANDS], directories, readers;
-  bool together; /* the first reader waits for another one */
-  bool unlink;   /* the first entry of the second reader goes */
   bool add;      /* a file more comes once the first entry has been read */
   bool put_back; /* and then the directory has the mtime that it had */
 };
@@ -76,27 +70,14 @@ static int on_entry(void *context, const char *path, size_t length) {
   bool first = f->entries[one->number]++ == 0;
   f->times[strtoul(path, NULL, 10)]++;
   f->readers += first;
-  char file[400];
   if (first && f->add) {
+    char file[400];
     struct stat st;
     assert_int_equal(stat(f->folder, &st), 0);
     name_of(MANY - 1, f->folder, file, sizeof(file));
     close(open(file, O_CREAT | O_WRONLY, 0600));
     const struct timespec times[] = {st.st_atim, st.st_mtim};
     assert_true(!f->put_back || utimensat(AT_FDCWD, f->folder, times, 0) == 0);
-  }
-  if (first && f->readers == 2) {
-    snprintf(file, sizeof(file), "%s/%s", f->folder, path);
-    if (f->unlink) {
-      assert_int_equal(unlink(file), 0);
-    }
-    pthread_cond_broadcast(&f->changed);
-  }
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += 250;
-  while (f->together && f->readers < 2 &&
-         pthread_cond_timedwait(&f->changed, &f->mutex, &until) == 0) {
   }
   pthread_mutex_unlock(&f->mutex);
   return 0;
@@ -138,20 +119,18 @@ int shard_intake_add_directory(struct shard_intake_hand *hand, const struct shar
   return deep ? 0 : on_directory(hand->intake, id, path);
 }
 
-static int walk(struct found *f, bool in_parts) {
+static int walk(struct found *f) {
   struct one ones[SHARD_INTAKE_HANDS];
   struct shard_options options = {.hidden = true};
-  struct shard_intake intake = {.options = &options, .attempt = !in_parts};
+  struct shard_intake intake = {.options = &options};
   char err[600] = "";
   pthread_mutex_init(&f->mutex, NULL);
-  pthread_cond_init(&f->changed, NULL);
   for (size_t i = 0; i < SHARD_INTAKE_HANDS; i++) {
     ones[i] = (struct one){f, i};
     intake.hands[i].intake = (struct shard_intake *)&ones[i];
   }
   int rc = shard_walk(f->folder, &intake, SHARD_WALK_THREADS, err, sizeof(err));
   pthread_mutex_destroy(&f->mutex);
-  pthread_cond_destroy(&f->changed);
   return rc;
 }
 
@@ -187,58 +166,6 @@ static void discard(const char *folder) {
   assert_int_equal(rmdir(folder), 0);
 }
 
-static bool is_ext4(const char *folder) {
-  struct statfs fs;
-  return statfs(folder, &fs) == 0 && fs.f_type == EXT4_SUPER_MAGIC;
-}
-
-static void in_parts(void **state) {
-  (void)state;
-  char folder[] = "/var/tmp/test_walk-XXXXXX";
-  make(folder, MANY);
-  if (!is_ext4(folder)) {
-    discard(folder);
-    skip();
-  }
-  struct found f = {.folder = folder, .together = true};
-  assert_int_equal(walk(&f, true), 0);
-  assert_whole(&f, MANY);
-  assert_true(f.readers >= 2);
-  /* Whoever comes first. */
-  for (int k = 0; k < 20; k++) {
-    f = (struct found){.folder = folder};
-    assert_int_equal(walk(&f, true), 0);
-    assert_whole(&f, MANY);
-  }
-  f = (struct found){.folder = folder};
-  assert_int_equal(walk(&f, false), 0);
-  assert_whole(&f, MANY);
-  /* The entry at which two readers should meet goes. */
-  f = (struct found){.folder = folder, .together = true, .unlink = true};
-  assert_int_equal(walk(&f, true), -EAGAIN);
-  discard(folder);
-}
-
-/* A long directory that has become almost empty, as parts of it may be: it has none. */
-static void emptied(void **state) {
-  (void)state;
-  char folder[] = "/var/tmp/test_walk-XXXXXX", file[400];
-  make(folder, MANY);
-  for (size_t left = 40; left < MANY; left--) {
-    for (size_t i = left == 40 ? MANY - 1 : left; i >= left && i < MANY; i--) {
-      name_of(i, folder, file, sizeof(file));
-      assert_int_equal(unlink(file), 0);
-    }
-    struct found f = {.folder = folder};
-    assert_int_equal(walk(&f, true), 0);
-    assert_whole(&f, left);
-    f = (struct found){.folder = folder};
-    assert_int_equal(walk(&f, false), 0);
-    assert_whole(&f, left);
-  }
-  discard(folder);
-}
-
 /* A directory that one thread reads: of a long one another thread may take some entries. */
 static void by_one(void **state) {
   (void)state;
@@ -248,11 +175,11 @@ static void by_one(void **state) {
   struct found f = {.folder = memory};
   for (int k = 0; k < 20; k++) {
     f = (struct found){.folder = memory};
-    assert_int_equal(walk(&f, true), 0);
+    assert_int_equal(walk(&f), 0);
     assert_whole(&f, MANY);
   }
   f = (struct found){.folder = few};
-  assert_int_equal(walk(&f, true), 0);
+  assert_int_equal(walk(&f), 0);
   assert_whole(&f, 20);
   assert_int_equal(f.readers, 1);
   discard(memory);
@@ -268,7 +195,7 @@ static void within_a_tick(void **state) {
     char folder[] = "/var/tmp/test_walk-XXXXXX";
     make(folder, 3);
     struct found f = {.folder = folder, .add = true, .put_back = k % 2 == 0};
-    assert_int_equal(walk(&f, false), -EAGAIN);
+    assert_int_equal(walk(&f), -EAGAIN);
     discard(folder);
   }
   tick = 0;
@@ -371,8 +298,10 @@ static void untold(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(in_parts),      cmocka_unit_test(emptied), cmocka_unit_test(by_one),
-      cmocka_unit_test(within_a_tick), cmocka_unit_test(longest), cmocka_unit_test(untold),
+      cmocka_unit_test(by_one),
+      cmocka_unit_test(within_a_tick),
+      cmocka_unit_test(longest),
+      cmocka_unit_test(untold),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
