@@ -9,7 +9,7 @@ mounts=()
 trap 'cd /; for m in "${mounts[@]}"; do umount -l "$m"; done; rm -rf --one-file-system "$BASE"' EXIT
 program closed
 program foreign
-D=$WORK/data; mkdir -p "$D"/sub/deep "$D/readable" "$WORK/other"
+D=$WORK/data; mkdir -p "$D"/sub/deep "$D/readable" "$WORK/other/sub"
 touch "$D"/f{01..20} "$D"/sub/f{21..40} "$D"/sub/deep/f{41..50} "$D"/readable/f{51..70} "$WORK"/other/f{1..9}
 mkdir -m 777 "$WORK/cache"
 export SHARD_CACHE_DIR=$WORK/cache/root
@@ -96,7 +96,7 @@ END
   done
   mounts=()
   # The number of a mount that has gone is given to another one; a name is, too.
-  mkdir -p "$WORK/other/sub" "$WORK/twice"; touch "$WORK/other/sub/f99"
+  mkdir "$WORK/twice"; touch "$WORK/other/sub/f99"
   for s in stride hash; do
     : >"$WORK/err"
     for r in 0 1; do

@@ -135,7 +135,7 @@ FRAMEWORKS = [
     ("accelerate's notebook_launcher", "$F notebook", "worlds 1 2"),
     ("Lightning's ddp_spawn in mpirun -n 1", f"{OPENMPI} -n 1 $F lightning", "error 2 LOCAL_RANK"),
     ("DeepSpeed", "env PATH=$FRAMEWORKS:$PATH DS_ACCELERATOR=cpu LD_PRELOAD=$LIBSHARD deepspeed --num_gpus 2 --master_port $PORT "
-     "--no_local_rank $RANK_PY", "worlds 1 2"),
+     "--no_local_rank \"$RANK_PY\"", "worlds 1 2"),
     ("Ray Train", "$F ray", "worlds 1 2"),
 ]
 
@@ -186,9 +186,10 @@ class Case:
         env = {name: value for name, value in os.environ.items()
                if not re.match("SHARD_|SLURM_|OMPI_|PMI|TORCHELASTIC|MASTER_|LD_PRELOAD|RANK$|WORLD_SIZE$|LOCAL_", name)}
         env["PATH"] += ":/usr/sbin:/sbin"
-        preloaded, rank = f"env LD_PRELOAD={paths.LIBRARY}", paths.source("launchers", "rank.py")
+        preloaded = f"env LD_PRELOAD={paths.LIBRARY}"
         return {**env, "OUT": out, "DATA": os.path.join(self.folder, "data"), "RANKS": str(ranks_of(self.want)),
-                "P": f"{preloaded} /usr/bin/python3 {rank}", "RANK_PY": rank, "LIBSHARD": paths.LIBRARY, "PORT": str(free_port()),
+                "P": f"{preloaded} /usr/bin/python3 -m tests.launchers.rank",
+                "RANK_PY": paths.source("launchers", "rank.py"), "LIBSHARD": paths.LIBRARY, "PORT": str(free_port()),
                 "F": f"{preloaded} {FRAMEWORKS_BIN}/python -m tests.launchers.frames", "FRAMEWORKS": FRAMEWORKS_BIN, "PYTHONPATH": paths.REPO,
                 "SHARD_DATASET": os.path.join(self.folder, "data"), "SHARD_CACHE_DIR": os.path.join(self.folder, "cache"),
                 "NOBODYS": os.path.join(self.folder, "nobodys"), "OMPI_ALLOW_RUN_AS_ROOT": "1",
