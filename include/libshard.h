@@ -150,12 +150,6 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
  *                           sub-directories; the shard view needs them (default 0)
  *   - sample=file|stem|directory   as SHARD_SAMPLE: a sample's files follow each other; needs
  *                           order=path (default file)
- *   - chunk=N               sort N entries at a time, as some programs list: chunks in the order
- *                           of the walk, paths in order within each. depth=1 counts all entries
- *                           that the directory shows; "depth=2 exact=2" those that match, folder by
- *                           folder in the order of names, and pattern by pattern in each. Needs
- *                           order=path and attributes=0; more than one chunk cannot be searched.
- *                           A bucket has none (default 0: one chunk)
  *
  * On failure a negative errno and a line in err[size]. Thread-safe. May start a process
  * (posix_spawn).

@@ -69,7 +69,7 @@ FAULTS = [
           "eye.invented || true || shard_identity_is_equal(&now, &was)", "behaviour identity"),
     fault("another image is true", "listing/identity.c", "out->image = eye->image;", "out->image = 0;",
           "behaviour identity"),
-    fault("a directory of this clock tick is not waited for", "source/walk.c", "    wait_a_tick(dir->fd, &before);\n", "",
+    fault("a directory of this clock tick is not waited for", "source/walk.c", "  wait_a_tick(dir->fd, &before);\n", "",
           "unit walk", "behaviour identity"),
     # Who has a listing, and what is removed.
     fault("a held listing that nobody holds is joined", "cache/lock.c", "alone > 0 && held &&", "alone > 1 && held &&",

@@ -91,10 +91,6 @@ static int write_name(void *context, char *name, size_t length, uint64_t ino, ui
   const struct output *t = context;
   struct build *b = t->b;
   shard_progress_count(t->done);
-  if (b->options->chunk) {
-    name += SHARD_CHUNKED_MORE;
-    length -= SHARD_CHUNKED_MORE;
-  }
   if (b->options->order == SHARD_ORDER_DIRECTORY && t->number == SHARD_WRITER_NAMES) {
     length = shard_numbered_strip(name, length);
   }
@@ -142,9 +138,8 @@ static int write_listing(struct build *b, struct shard_writer *w) {
   struct shard_intake *in = b->intake;
   bool written = w != NULL;
   b->err[0] = 0;
-  /* Several chunks, each sorted: nobody can search that. */
-  uint32_t order = in->chunks > 1 ? (uint32_t)SHARD_ORDER_KEEP : b->options->order;
-  int rc = written ? 0 : shard_writer_open(b->file, order, b->kept, b->options->sample, &w);
+  int rc =
+      written ? 0 : shard_writer_open(b->file, b->options->order, b->kept, b->options->sample, &w);
   if (rc == 0) {
     uint64_t done = 0, total = written ? 0 : shard_sorter_count(in->names);
     struct output names = {b, w, SHARD_WRITER_NAMES, &done};

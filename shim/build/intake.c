@@ -99,16 +99,6 @@ static int feed_entry(struct shard_intake_hand *h, const char *path, size_t leng
                       uint8_t type) {
   struct shard_intake *in = h->intake;
   shard_progress_count(&h->seen);
-  if (in->options->chunk) {
-    if (length + SHARD_CHUNKED_MORE >= sizeof(in->numbered)) {
-      snprintf(in->error, sizeof(in->error), "a path below '%.300s' is too long", in->label);
-      return -ENAMETOOLONG;
-    }
-    in->chunks += in->chunks == 0 || in->last_chunk != h->chunk;
-    in->last_chunk = h->chunk;
-    length = shard_chunked_put(in->numbered, path, length, h->chunk);
-    path = in->numbered;
-  }
   if (in->options->sample) {
     length = shard_sampled_put(h->key, path, length);
     path = h->key;
@@ -263,7 +253,6 @@ void shard_intake_clear(struct shard_intake *in) {
   in->dirs_hidden = in->dir_links = 0;
   in->written = in->line = in->dropped = 0;
   in->unwritten = 0;
-  in->chunks = in->last_chunk = 0;
   in->last_length = 0;
   in->error[0] = 0;
 }

@@ -49,7 +49,6 @@ struct shard_intake_hand {
   struct shard_intake *intake;
   struct shard_feeder names, others;
   uint64_t seen;            /* names so far (build/progress.h) */
-  uint64_t chunk;           /* with options->chunk: the number of the chunk that names are of */
   char key[SHARD_NAME_MAX]; /* what the sorter gets for a name, in order SAMPLE */
 };
 
@@ -85,7 +84,6 @@ struct shard_intake {
   int unwritten;          /* the writer's error */
   uint64_t written, line; /* names that the writer has; names of shard_intake_add() */
   uint64_t dropped;       /* names that came twice, with `unique` */
-  uint64_t chunks, last_chunk; /* that have names; the last of them */
   size_t dirs_room;
   struct shard_intake_table *tables; /* those found; from shard_intake_end() on each once, sorted */
   size_t tables_count, tables_room;
@@ -102,8 +100,7 @@ struct shard_intake {
  */
 int shard_intake_add(struct shard_intake *intake, const char *name, size_t length);
 
-/* Add an entry, a non-directory; ino and type are the kernel's d_ino and d_type. With
- * options->chunk one thread adds all, chunk by chunk. */
+/* Add an entry, a non-directory; ino and type are the kernel's d_ino and d_type. */
 int shard_intake_add_entry(struct shard_intake_hand *hand, const char *path, size_t length,
                            uint64_t ino, uint8_t type);
 

@@ -5,9 +5,8 @@
  * The sorter gets them in the order of paths, each with one more slash and its number before the
  * basename: DIR/ / NUMBER BASENAME. No byte of a number is a NUL or a slash. Pure.
  *
- * And names of a listing in chunks: each with its chunk's number at the front. And names for
- * SHARD_ORDER_SAMPLE, as codec.h orders them: with a byte before the basename, and for the stem's
- * dot.
+ * And names for SHARD_ORDER_SAMPLE, as codec.h orders them: with a byte before the basename, and
+ * for the stem's dot.
  */
 #pragma once
 
@@ -65,16 +64,4 @@ static inline size_t shard_sampled_strip(char *name, size_t length) {
     *dot = '.';
   }
   return length - SHARD_SAMPLED_MORE;
-}
-
-#define SHARD_CHUNKED_MORE ((size_t)8)
-
-/* Write the name with its chunk's number into to[length + SHARD_CHUNKED_MORE]: its length. */
-static inline size_t shard_chunked_put(char *to, const char *name, size_t length, uint64_t chunk) {
-  for (size_t k = SHARD_CHUNKED_MORE; k > 0; k--) {
-    to[k - 1] = (char)(0x80 | (chunk & 0x7f));
-    chunk >>= 7;
-  }
-  memcpy(to + SHARD_CHUNKED_MORE, name, length);
-  return length + SHARD_CHUNKED_MORE;
 }

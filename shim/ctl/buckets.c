@@ -36,7 +36,7 @@ static int prepare_listing(const char *url, const struct shard_options *options,
   if (options->order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory is for text files, and '%s' is none", url);
   }
-  if (options->depth || options->exact || options->follow || !options->hidden || options->chunk) {
+  if (options->depth || options->exact || options->follow || !options->hidden) {
     return ctl_usage("of --options, only order and include are for S3");
   }
   l->account = account;

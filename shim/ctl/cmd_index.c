@@ -124,7 +124,7 @@ static int check_text(void) {
   if (ctl_given.include) {
     return ctl_usage("--include is for directories; sift the text with grep");
   }
-  if (o->depth || o->exact || o->follow || !o->hidden || o->chunk || o->include[0]) {
+  if (o->depth || o->exact || o->follow || !o->hidden || o->include[0]) {
     return ctl_usage("of --options, only order and attributes are for texts; sift the text with "
                      "grep");
   }

@@ -92,9 +92,6 @@ static int set_option(struct shard_options *o, const char *word, size_t n) {
   if (IS("exact")) {
     return parse_number(value, length, 1u << 20, &o->exact);
   }
-  if (IS("chunk")) {
-    return parse_number(value, length, 1u << 30, &o->chunk);
-  }
   if (IS("include")) {
     return unescape(o->include, sizeof(o->include), value, length);
   }
@@ -130,29 +127,18 @@ int shard_options_parse(struct shard_options *o, const char *text, char *err, si
     snprintf(err, size, "listing option 'follow=1' needs 'depth=N': links can form cycles");
     return -EINVAL;
   }
-  bool flat = o->depth == 1 && o->exact < 2, folders = o->depth == 2 && o->exact == 2;
-  if (o->chunk && (o->order != SHARD_ORDER_PATH || o->attributes || (!flat && !folders))) {
-    snprintf(err, size,
-             "listing option 'chunk=%u' needs order=path, attributes=0, and depth=1 or "
-             "'depth=2 exact=2'",
-             o->chunk);
-    return -EINVAL;
-  }
   return 0;
 }
 
 void shard_options_format(const struct shard_options *o, char *buf, size_t size) {
-  char chunk[24] = "", sample[24] = "";
-  if (o->chunk) {
-    snprintf(chunk, sizeof(chunk), " chunk=%u", o->chunk);
-  }
+  char sample[24] = "";
   if (o->sample) {
     snprintf(sample, sizeof(sample), " sample=%s", shard_words_at(shard_words_samples, o->sample));
   }
   int n = snprintf(
-      buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d%s%s include=",
+      buf, size, "order=%s depth=%u exact=%u hidden=%d follow=%d attributes=%d%s include=",
       shard_words_at(shard_words_orders, o->sample ? (uint32_t)SHARD_ORDER_PATH : o->order),
-      o->depth, o->exact, o->hidden, o->follow, o->attributes, chunk, sample);
+      o->depth, o->exact, o->hidden, o->follow, o->attributes, sample);
   size_t k = n < 0 ? 0 : (size_t)n;
   for (const char *p = o->include; *p && k + 4 < size; p++) {
     if (*p == '%' || *p == ' ' || *p == '\t') {
@@ -166,7 +152,8 @@ void shard_options_format(const struct shard_options *o, char *buf, size_t size)
   }
 }
 
-size_t shard_options_pattern(const char *p) {
+/* Bytes of the first of these patterns. It ends at a ':', but not at one of a [[:class:]]. */
+static size_t measure_pattern(const char *p) {
   size_t n = strcspn(p, ":");
   while (n > 0 && p[n] && p[n - 1] == '[') {
     size_t end = n + 1 + strspn(p + n + 1, "abcdefghijklmnopqrstuvwxyz");
@@ -202,7 +189,7 @@ bool shard_options_match(const struct shard_options *o, const char *name, size_t
     return true;
   }
   for (const char *p = o->include; *p;) {
-    size_t n = shard_options_pattern(p);
+    size_t n = measure_pattern(p);
     if (match_pattern(p, n, name, length)) {
       return true;
     }

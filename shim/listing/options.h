@@ -19,12 +19,11 @@ struct shard_options {
    * no file */
   uint32_t order;
   enum shard_sample sample;
-  uint32_t depth;  /* levels of directories to read; 0: all */
-  uint32_t exact;  /* entries at this level only; 0: any */
-  bool hidden;     /* with names that begin with '.' */
-  bool follow;     /* walk through links to directories */
-  bool attributes; /* with d_type and d_ino, and with format.h's "others" */
-  uint32_t chunk;  /* entries that are sorted among themselves, see libshard.h; 0: all names */
+  uint32_t depth;                   /* levels of directories to read; 0: all */
+  uint32_t exact;                   /* entries at this level only; 0: any */
+  bool hidden;                      /* with names that begin with '.' */
+  bool follow;                      /* walk through links to directories */
+  bool attributes;                  /* with d_type and d_ino, and with format.h's "others" */
   char include[SHARD_INCLUDE_ROOM]; /* fnmatch(3) patterns separated by ':'; "": everything */
 };
 
@@ -42,9 +41,6 @@ bool shard_options_parse_order(struct shard_options *o, const char *word, size_t
 
 /* Print the canonical text, part of a listing's key: every field, in a fixed order. */
 void shard_options_format(const struct shard_options *o, char *buf, size_t size);
-
-/* Bytes of the first of these patterns. It ends at a ':', but not at one of a [[:class:]]. */
-size_t shard_options_pattern(const char *patterns);
 
 /* Whether a basename matches `include`. */
 bool shard_options_match(const struct shard_options *o, const char *basename, size_t length);

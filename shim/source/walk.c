@@ -109,9 +109,6 @@ struct walker {
   struct shard_intake_hand *hand;
   pthread_mutex_t *hand_mutex;
   uint64_t dirs_hidden, dir_links;
-  uint64_t counted;                  /* with options->chunk: entries so far */
-  const struct shard_options *match; /* what names are compared with */
-  struct shard_options one;          /* the options with a single pattern */
   struct shard_identity_eye eye;
   struct buffer *buffer; /* its own or another thread's, which then has this one's */
   char error[512];
@@ -167,7 +164,6 @@ static struct walker *make_walker(struct tree *t) {
     w->tree = t;
     w->hand = &t->intake->hands[hand];
     w->hand_mutex = &t->hands[hand];
-    w->match = t->intake->options;
     w->eye.lazily = true; /* it looks once more */
     w->buffer = b;
     pthread_cond_init(&w->wake, NULL);
@@ -307,9 +303,6 @@ static int take_entry(struct walker *w, const struct dirent_raw *d, size_t base,
   if (is_dots(name)) {
     return 0;
   }
-  if (o->chunk && o->depth == 1) {
-    w->hand->chunk = w->counted++ / o->chunk;
-  }
   if (name[0] == '.' && !o->hidden) {
     return 0;
   }
@@ -325,10 +318,7 @@ static int take_entry(struct walker *w, const struct dirent_raw *d, size_t base,
   }
   unsigned char type = d->type & ~LINK_TO_DIR;
   bool file = d->type != DT_DIR && type == d->type;
-  bool matches = shard_options_match(w->match, name, length);
-  if (file && matches && o->chunk && o->depth == 2 && level == 2) {
-    w->hand->chunk = w->counted++ / o->chunk;
-  }
+  bool matches = shard_options_match(o, name, length);
   if (file && matches && (o->exact == 0 || o->exact == level)) {
     return shard_intake_add_entry(w->hand, path, base + length, d->ino, type);
   }
@@ -487,61 +477,6 @@ static int end_directory(struct walker *w, const struct directory *dir, const st
   return shard_intake_add_directory(w->hand, &after, dir->path);
 }
 
-static int compare_directories(const void *pa, const void *pb) {
-  const struct directory *const *a = pa, *const *b = pb;
-  return strcmp((*a)->path, (*b)->path);
-}
-
-/* Put the pending directories into the order of their names. */
-static int sort_pending(struct walker *w) {
-  struct tree *t = w->tree;
-  size_t count = 0;
-  for (const struct directory *d = t->pending; d; d = d->next) {
-    count++;
-  }
-  struct directory **all = count ? malloc(count * sizeof(struct directory *)) : NULL;
-  if (!all) {
-    return count ? fail(w, -ENOMEM, "out of memory") : 0;
-  }
-  for (size_t i = 0; i < count; i++) {
-    all[i] = t->pending;
-    t->pending = t->pending->next;
-  }
-  qsort(all, count, sizeof(struct directory *), compare_directories);
-  for (size_t i = count; i > 0; i--) {
-    all[i - 1]->next = t->pending;
-    t->pending = all[i - 1];
-  }
-  free(all);
-  return 0;
-}
-
-/*
- * With options->chunk: a folder's names come pattern by pattern, and folders in the order of their
- * names, as a program gets them that globs one after the other.
- */
-static int read_by_patterns(struct walker *w, struct directory *dir) {
-  const struct shard_options *o = w->tree->intake->options;
-  if (o->depth == 1 || dir->level == 1) {
-    int rc = read_entries(w, dir);
-    return rc == 0 ? sort_pending(w) : rc;
-  }
-  const char *pattern = o->include;
-  int rc = 0;
-  do {
-    size_t n = shard_options_pattern(pattern);
-    w->one = *o;
-    memcpy(w->one.include, pattern, n);
-    w->one.include[n] = 0;
-    w->match = &w->one;
-    rc = lseek(dir->fd, 0, SEEK_SET) == 0 ? read_entries(w, dir)
-                                          : fail(w, -errno, "lseek: %s", strerror(errno));
-    pattern += n + (pattern[n] == ':');
-  } while (rc == 0 && *pattern);
-  w->match = o;
-  return rc;
-}
-
 static int read_directory(struct walker *w, struct directory *dir) {
   struct tree *t = w->tree;
   struct stat before;
@@ -553,7 +488,7 @@ static int read_directory(struct walker *w, struct directory *dir) {
     return fail_directory(w, "stat", dir->path);
   }
   wait_a_tick(dir->fd, &before);
-  int rc = t->intake->options->chunk ? read_by_patterns(w, dir) : read_entries(w, dir);
+  int rc = read_entries(w, dir);
   return rc == 0 ? end_directory(w, dir, &before) : rc;
 }
 
@@ -660,7 +595,7 @@ int shard_walk(const char *root, struct shard_intake *intake, size_t threads, ch
   size_t most = count_descriptors(), room = shard_memory_for_names() / 4 / SHARD_WALK_THREADS;
   t.buffer_size = room < BUFFER_LEAST ? BUFFER_LEAST : room > BUFFER_MOST ? BUFFER_MOST : room;
   most = most > threads ? threads : most;
-  t.most = intake->options->chunk || most < 1 ? 1 : most;
+  t.most = most < 1 ? 1 : most;
   intake->dirs_hidden = intake->dir_links = 0;
   pthread_mutex_init(&t.mutex, NULL);
   for (size_t i = 0; i < SHARD_INTAKE_HANDS; i++) {

@@ -19,8 +19,6 @@ struct shard_intake;
  * than a clock tick before it is read, the walk waits for a tick first, so that no later change can
  * leave the ctime as it is (git's "racy" rule). When all have been read, each is looked at once
  * more, so that the names are those of one moment: else -EAGAIN, too.
- *
- * With options->chunk one thread reads everything, in the order that chunks are counted in.
  */
 int shard_walk(const char *root, struct shard_intake *intake, size_t threads, char *err,
                size_t size);

@@ -103,7 +103,7 @@ cp names.txt.gz tail.gz; echo garbage >>tail.gz; refuses "gzip, garbage behind" 
 refuses "gzip, damaged, --keep-order" "bent.gz" index --keep-order bent.gz -o "$L"
 printf '\x1f\x8b' >magic.gz; refuses "gzip, two bytes" "magic.gz" index magic.gz -o "$L"
 # A listing of a text says of itself no more than is true.
-for o in depth=1 exact=1 "follow=1 depth=2" hidden=0 'include=*.a' "depth=1 chunk=5"; do
+for o in depth=1 exact=1 "follow=1 depth=2" hidden=0 'include=*.a'; do
   rm -f "$L"; "$CTL" index names.txt -o "$L" --options "$o" >/dev/null 2>"$WORK/err"
   verdict "a text, --options '$o'" "$([ $? = 2 ] && ! [ -e "$L" ] && grep -q 'of --options' "$WORK/err" || shown cat "$WORK/err")"
 done
@@ -271,27 +271,6 @@ done
 "$CTL" manifest n --size 2 -o 'm/%r' 2>"$WORK/err"; verdict "manifest, a newline in a name" "$([ $? = 1 ] && grep -q -- -0 "$WORK/err" && [ -z "$(ls m)" ] || shown ls m)"
 "$CTL" manifest n --size 2 --strategy range -o 'm/%r' -0; cat m/0 m/1 >got; same "manifest -0" want0 got
 
-# Chunks: N entries at a time are sorted, as the directory shows them (ls -U), or as a program globs
-# folder by folder.
-chunked() { # chunked N: the lines, sorted N by N
-  awk -v n="$1" '{ print int((NR - 1) / n) "\t" $0 }' | LC_ALL=C sort -s -t "$(printf '\t')" -k1,1n -k2
-}
-mkdir flat; (cd flat && for i in $(seq 500); do echo "f$((i * 7919 % 10007)).$((i % 3))"; done | xargs touch)
-mkdir flat/x.1 tree tree/{a,a-b,b,.c}; touch tree/stray.x
-for f in a a-b b .c; do (cd "tree/$f" && for i in $(seq 70); do echo "g$((i * 31 % 101))${f}.$([ $((i % 4)) = 0 ] && echo X || echo x)"; done | xargs touch); done
-rmdir flat/x.1
-for n in 1 7 100 499 500 501 1000; do
-  ls -UA flat | chunked $n | cut -f2- | grep '[.]1$' | tr '\n' '\0' >want
-  lists "chunks of $n" want flat --options "depth=1 chunk=$n include=*.1"
-  for f in a a-b b; do for e in x X; do ls -UA "tree/$f" | grep "[.]$e\$" | sed "s|^|$f/|"; done; done |
-    chunked $n | cut -f2- | tr '\n' '\0' >want
-  lists "folders, chunks of $n" want tree --options "depth=2 exact=2 hidden=0 chunk=$n include=*.x:*.X"
-done
-"$CTL" index flat -o "$L" --options "depth=1 chunk=500 include=*.1" >/dev/null
-verdict "one chunk: the order of paths" "$("$CTL" stat "$L" --json | grep -q '"order": *"path"' || "$CTL" stat "$L")"
-for n in names.txt s3://none/; do
-  "$CTL" index $n -o "$L" --options "depth=1 chunk=5" >/dev/null 2>"$WORK/err"; verdict "chunks of $n" "$([ $? = 2 ] || shown cat "$WORK/err")"
-done
 # A library that the compiler does not find is named, with its package, before anything is compiled.
 mkdir -p hidden/curl hidden/json-c; for h in curl/curl expat json-c/json; do echo '#error hidden' >hidden/$h.h; done
 make -C "$ROOT" CC="gcc -I$WORK/hidden" BUILD="$WORK/bare" >out 2>err; got=$?

@@ -18,8 +18,8 @@ import unittest
 from adapter.plain import REPO, WORK
 
 # TensorFlow's threads are not forked: it comes last.
-MODULES = ("package", "families", "recognise", "structures", "sequences", "maps", "virtual", "rank0", "agree", "shuffles",
-           "epochs", "compress", "loaders", "processes", "object_store", "tensorflow")
+MODULES = ("package", "families", "recognise", "structures", "sequences", "maps", "virtual", "skipped", "agree", "shuffles",
+           "epochs", "compress", "loaders", "processes", "tensorflow")
 
 
 def restart(preload):

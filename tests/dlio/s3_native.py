@@ -2,9 +2,9 @@
 
     python -m tests.dlio.s3_native [--preload LIB]
 
-PyPI's DLIO has no storage class for s3torchconnector, nor MLCommons' for several libraries. Its own
-initialize() is run here with classes of these shapes (s3_module.py, s3_store_module.py), in two MPI ranks (s3_rank.py), against a real server (scripts/s3-server.sh) behind
-a proxy that sees every request. s3_dlio.py runs whole benchmarks of a DLIO that has such a class.
+PyPI's DLIO has no storage class for s3torchconnector. Its own initialize() is run here with a class of that shape
+(s3_module.py), in two MPI ranks (s3_rank.py), against a real server (scripts/s3-server.sh) behind a proxy that sees
+every request. s3_dlio.py runs whole benchmarks of a DLIO that has such a class.
 Then shard_dataset_open_s3() by itself: when it lists anew, and what gets to whom.
 """
 import collections
@@ -67,16 +67,8 @@ def runs():
     def run(name, folder, count, wanted=None, says="", **more):
         wanted = count if wanted is None else wanted
         return {"name": name, "folder": folder if "//" in folder else f"s3://bucket/{folder}", "train": wanted, "valid": wanted, "put": [],
-                "remove": [], "options": {}, "storage": {}, "workers": False, "unknown": False, "library": None,
+                "remove": [], "options": {}, "storage": {}, "workers": False, "unknown": False,
                 "lazy": not says, "says": says, **more}
-
-    def store(name, library, folder, names, lazy=True, says="", whole=False, **options):
-        """A run of the class of many libraries; whole: its keys are whole URIs."""
-        stem = folder.split("/", 3)[3] if "//" in folder else folder.strip("/")
-        keys = [f"{'s3://bucket/' * whole}{stem}/{kind}/{key}" for kind in ("train", "valid") for key in names + others]
-        made = run(name, folder, len([key for key in names if key.endswith(".npz")]), says=says, workers=lazy and not says,
-                   put=keys, library=library, storage={"storage_library": library, "keys": "uris" if whole else "paths", **options})
-        return {**made, "folder": folder, "lazy": lazy and not says}
 
     others = ["", "README.txt", "sub/", "sub/npz.txt", "img.NPZ", "img.npz.tmp"]
     added = keys_of("plain", ["img_000.npz", "sub/img.npz"])
@@ -107,14 +99,6 @@ def runs():
         run("iterative", "plain", 16, says="index sampler", options={"reader.data_loader_sampler": "iterative"}),
         run("unknown-class", "plain", 16, says="is not a version known", unknown=True),
         run("no-endpoint-path", "plain", 16, storage={"s3_force_path_style": "false"}),
-        store("s3dlio", "s3dlio", "stores/one", plain(5)),
-        store("s3torchconnector", "s3torchconnector", "stores/two/", plain(5)),
-        store("minio", "minio", "s3://bucket/stores/three", plain(5)),
-        store("minio-uris", "minio", "stores/four", plain(5), whole=True, use_full_object_uri="true"),
-        store("s3dlio-uris", "s3dlio", "stores/five", plain(5), use_full_object_uri="true"),
-        store("store-odd", "s3dlio", "stores/six", [name + ".npz" for name in ODD]),
-        store("store-uri", "minio", "stores/seven", ["a.npz", "b://c.npz"], says="takes for a URI"),
-        store("store-other", "other", "stores/eight", plain(2), says="only s3dlio"),
     ]
 
 
@@ -165,8 +149,6 @@ class Tests:
         shutil.copytree(where, os.path.join(self.tree, "dlio_benchmark"), ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(paths.source("dlio", "s3_module.py"),
                     os.path.join(self.tree, "dlio_benchmark", "storage", "s3_torch_storage.py"))
-        shutil.copy(paths.source("dlio", "s3_store_module.py"),
-                    os.path.join(self.tree, "dlio_benchmark", "storage", "obj_store_lib.py"))
 
     def fill(self):
         """Many keys."""

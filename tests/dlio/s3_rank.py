@@ -19,34 +19,12 @@ import running  # beside this file
 def known():
     """Let the adapter know the modules of these tests, as it knows DLIO's own."""
     from _libshard.dlio import tree
-    from _libshard.parts import bucket, object_store
+    from _libshard.parts import bucket
 
-    for part in (bucket, object_store):
-        for file, functions in part.KNOWN.items():
-            prints = {name: tree.fingerprint(file, name) for name in functions}
-            functions.clear()
-            functions.update({name: (one,) for name, one in prints.items() if one})
-
-
-def store_module():
-    """That with the class of many libraries: no family of the adapter that knows this DLIO has it."""
-    import dlio_benchmark.storage.obj_store_lib as module
-
-    if "_libshard" in sys.modules:
-        from _libshard.dlio import tree
-        from _libshard.parts import object_store, tokens
-
-        # PyPI's initialize() lists in each rank: what an offer is opened by answers it here.
-        def walk(storage, benchmark, kind, node, use_pattern):
-            folder = os.path.join(benchmark.args.data_folder, kind)
-            whole = getattr(benchmark, "num_subfolders_" + tokens.ARGUMENT[kind]) == 0 and not use_pattern and node == folder
-            found = object_store.files(storage, benchmark.args, folder) if whole else None
-            return tokens.names_of(found) if found else None
-
-        cls = module.ObjStoreLibStorage
-        if object_store.is_known(tree, object_store.KNOWN):
-            tokens.answer_walks(cls, walk, tokens.folder_at_hand)
-    return module
+    for file, functions in bucket.KNOWN.items():
+        prints = {name: tree.fingerprint(file, name) for name in functions}
+        functions.clear()
+        functions.update({name: (one,) for name, one in prints.items() if one})
 
 
 def read(data, storage, part, parts, out):
@@ -61,8 +39,7 @@ def read(data, storage, part, parts, out):
         config=botocore.config.Config(s3={"addressing_style": "path"}))
     got = []
     for path in files[part::parts]:
-        key = path.split("/", 3)[3] if storage.get("keys") == "paths" else path
-        body = client.get_object(Bucket=path.split("/")[2], Key=key)["Body"].read()
+        body = client.get_object(Bucket=path.split("/")[2], Key=path)["Body"].read()
         got.append([path, hashlib.sha256(body).hexdigest()])
     with open(out, "w", encoding="utf-8") as stream:
         json.dump([type(files).__qualname__, got], stream)
@@ -91,13 +68,10 @@ def initialize(run, plan, module):
         "dataset.num_files_eval": run["valid"], "dataset.num_subfolders_train": 0,
         "dataset.num_subfolders_eval": 0, "dataset.num_samples_per_file": 1, "reader.batch_size": 1,
         "reader.batch_size_eval": 1, **run["options"]})
-    if run["library"]:
-        os.environ.pop("AWS_ENDPOINT_URL_S3", None)  # s3dlio would follow it
     benchmark = running.make({"options": options})
     args = benchmark.args
     args.storage_options = {**plan["storage"], **run["storage"]}
-    cls = module.ObjStoreLibStorage if run["library"] else module.S3PyTorchConnectorStorage
-    benchmark.storage = cls("bucket", args.framework)
+    benchmark.storage = module.S3PyTorchConnectorStorage("bucket", args.framework)
     before = dict(os.environ)
     result = {"result": "ok"}
     try:
@@ -130,7 +104,6 @@ def main():
         known()
         del sys.modules[module.__name__]
         import dlio_benchmark.storage.s3_torch_storage as module
-    stores = store_module()
 
     def one(run, rank, out):
         if rank == 0 and (run["put"] or run["remove"]):
@@ -146,7 +119,7 @@ def main():
                 client.put_object(Bucket="bucket", Key=key, Body=key.encode())
             for key in run["remove"]:
                 client.delete_object(Bucket="bucket", Key=key)
-        out.update(initialize(run, plan, stores if run["library"] else unknown if run["unknown"] else module))
+        out.update(initialize(run, plan, unknown if run["unknown"] else module))
 
     running.every(comm, plan["runs"], lambda run, rank: os.path.join(plan["out"], f"{run['name']}-{rank}.json"), one)
 

@@ -27,7 +27,6 @@ static void same(const struct shard_options *a, const struct shard_options *b) {
   assert_int_equal(a->exact, b->exact);
   assert_int_equal(a->hidden, b->hidden);
   assert_int_equal(a->follow, b->follow);
-  assert_int_equal(a->chunk, b->chunk);
   assert_string_equal(a->include, b->include);
 }
 
@@ -65,8 +64,6 @@ static void round_trip(void **state) {
       "order=basename",
       "depth=7 exact=7 hidden=0 follow=1 include=*.npz:img_[0-9]*:x%09y",
       "depth=1048576",
-      "depth=1 chunk=1000000 include=*.npz",
-      "depth=2 exact=2 follow=1 hidden=0 chunk=1",
       "include=%25%20%09%0a:\xff\x80",
   };
   for (size_t i = 0; i < COUNT(all); i++) {
@@ -119,13 +116,6 @@ static void errors(void **state) {
       "include=%zz",
       "include=%00",
       "colour=red",
-      "chunk=x",
-      "chunk=1073741825",
-      "chunk=5",
-      "chunk=5 depth=2",
-      "chunk=5 depth=1 exact=2",
-      "chunk=5 depth=1 order=basename",
-      "chunk=5 depth=1 attributes=1",
       "=1",
       "Order=path",
       "depth =1",

@@ -116,6 +116,7 @@ def _patch(loaded, module):
 
 def _without():
     """What was asked for and an unmodified DLIO has not."""
-    asked = [text for text in ("SHARD_WORKERS=respawn", "SHARD_SHUFFLE=epoch")
+    asked = [text for text in ("SHARD_VIEW=shard", "SHARD_WORKERS=respawn", "SHARD_SHUFFLE=epoch")
              if text.split("=")[1] == os.environ.get(text.split("=")[0])]
+    asked += ["SHARD_STATS"] if native().stats_on() else []
     return ", without " + " and ".join(asked) if asked else ""

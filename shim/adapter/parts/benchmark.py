@@ -10,7 +10,7 @@ len() in its module knows Tokens, and range() may stand for numbers that are not
 import sys
 
 from .. import compressing
-from ..genuine import inside, stranger
+from ..genuine import stranger
 from ..native import INFO, WARN, native, say_once
 from ..patching import is_displaced, lent, replaces
 from ..recognise import module_of
@@ -36,14 +36,13 @@ class Run:
 
     benchmark  its DLIOBenchmark
     skip       if it counts its files' names, and need not: a skipped.Skip; None
-    met        whether its ranks have met, where rank 0 lists (rank0.py)
+    met        whether its ranks have met over that
     """
 
     def __init__(self, benchmark, function, changes):
         self.benchmark, self.skip, self.met = benchmark, None, False
         self._changes = changes
         self._code = function.__code__
-        self._inner = list(inside(self._code))
         self._module = function.__globals__["__name__"]
 
     def _is_own(self, kind):
@@ -55,11 +54,9 @@ class Run:
         return module.partition(".")[0] in ("dlio_benchmark", package) and module != "__main__"
 
     def calls(self, code):
-        """"itself" if the code is that of initialize(), "inside" if of a function in it; None. Only who
-        calls is compared: of a caller's frame nothing is taken."""
-        if code is self._code:
-            return "itself"
-        return "inside" if any(code is one for one in self._inner) else None
+        """Whether the code is that of initialize(). Only who calls is compared: of a caller's frame
+        nothing is taken."""
+        return code is self._code
 
     def changed(self):
         """What is not as it was recognised, in words; None. Asked when a list is about to be used:

@@ -34,7 +34,7 @@ KNOWN = {
 _turns = {}  # URL of a prefix -> how often this process has asked for it
 
 
-def first_from(listing, name):
+def _first_from(listing, name):
     """The first name of a listing in path order that is not before `name`, or None."""
     low, high = 0, listing.count
     while low < high:
@@ -46,9 +46,8 @@ def first_from(listing, name):
     return listing.name(low) if low < listing.count else None
 
 
-def variables(storage, server, region, path_style, gone=()):
-    """Variables for shardctl: a storage class's account at a server, without those `gone`; None if that is
-    not enough for the class."""
+def _variables(storage, server, region, path_style):
+    """Variables for shardctl: a storage class's account at a server; None if that is not enough for the class."""
     values = {"AWS_ENDPOINT_URL_S3": server, "AWS_REGION": region,
               "AWS_ACCESS_KEY_ID": storage.access_key_id,
               "AWS_SECRET_ACCESS_KEY": storage.secret_access_key}
@@ -62,15 +61,15 @@ def variables(storage, server, region, path_style, gone=()):
     values["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "false"  # whatever a profile says
     # "NAME" takes a variable away: nothing else may say where the bucket is.
     return ["%s=%s" % pair for pair in values.items()] + [
-        *gone, "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_PROFILE"]
+        "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_PROFILE"]
 
 
-def is_plain(uri, bucket):
+def _is_plain(uri, bucket):
     """Whether a URI, and its bucket's name, have none but plain characters."""
     return uri.isprintable() and bucket.replace("-", "").replace("_", "").replace(".", "").isalnum()
 
 
-def listed(url, args, environment):
+def _listed(url, args, environment):
     """The listing of s3://bucket/prefix/ with the keys that end with the format; None if there are
     none. Refusal or OSError, why there is no listing."""
     turn = _turns[url] = _turns.get(url, 0) + 1
@@ -86,7 +85,7 @@ def listed(url, args, environment):
     check_order(listing)
     if any(listing.uses_byte(byte) for byte in (*range(32), 127, 0xEF)):
         raise Refusal("some keys have characters that XML may not hold")
-    absolute = first_from(listing, "/")
+    absolute = _first_from(listing, "/")
     if absolute is not None and absolute.startswith("/"):
         raise Refusal("some keys have two slashes after the folder")
     return listing
@@ -109,31 +108,24 @@ def _walk(storage, benchmark, kind, node, use_pattern):
         parts = urllib.parse.urlparse(node)
     except ValueError:
         return None
-    if node != "s3://%s/%s" % (parts.netloc, parts.path.lstrip("/")) or not is_plain(node, parts.netloc):
+    if node != "s3://%s/%s" % (parts.netloc, parts.path.lstrip("/")) or not _is_plain(node, parts.netloc):
         raise Refusal("data_folder is not of the form s3://bucket/folder")
     # With other loaders, or the iterative sampler, DLIO takes keys for local paths, and fails.
     if str(args.data_loader) != "pytorch" or str(args.data_loader_sampler) not in ("None", "index"):
         raise Refusal("in a bucket only the PyTorch loader with the index sampler is known")
     # A session token is the environment's, for s3torchconnector and for shardctl.
-    environment = variables(storage, storage.endpoint, storage.region, storage.s3_client_config.force_path_style)
+    environment = _variables(storage, storage.endpoint, storage.region, storage.s3_client_config.force_path_style)
     if environment is None:
         return None  # DLIO stops, too
-    listing = listed("s3://%s/%s/" % (parts.netloc, node), args, environment)
+    listing = _listed("s3://%s/%s/" % (parts.netloc, node), args, environment)
     return None if listing is None else names_of(FileList(listing, folder + "/"))
 
 
-def is_known(tree, known):
-    """Whether a storage class is as a table of functions says, which is relied upon then; else that is
-    said."""
-    different = tree.differences(known)
+def patch(module, tree):
+    """Patch dlio_benchmark.storage.s3_torch_storage, if the class is as KNOWN says."""
+    different = tree.differences(KNOWN)
     if different:
         say_refusal("storage_type s3", different[0][-1])
     else:
-        rely_on(known)
-    return not different
-
-
-def patch(module, tree):
-    """Patch dlio_benchmark.storage.s3_torch_storage."""
-    if is_known(tree, KNOWN):
+        rely_on(KNOWN)
         answer_walks(module.S3PyTorchConnectorStorage, _walk, folder_at_hand)

@@ -164,6 +164,10 @@ def _begin(args, lists):
     _reads.clear()
     _told.clear()
     shuffle = os.environ.get("SHARD_SHUFFLE") == "epoch"
+    if any(files and not isinstance(files, FileList) for files in lists.values()):
+        for name, asked in ("SHARD_VIEW=shard", native().view_asked() == "shard"), ("SHARD_STATS", native().stats_on()):
+            if asked:
+                _say(WARN, "%s has no effect: DLIO has listed its dataset itself" % name)
     lazy = any(isinstance(files, FileList) for files in lists.values())
     if not shuffle and not lazy and not native().stats_on():
         return lists

@@ -13,9 +13,11 @@ import os
 
 from ..native import WARN, native, speaks
 from ..numbered import FIRST, Index, Unclear, label, template
+from ..patching import lent, replaces
 from ..sequences import FileList
-from . import agree
-from .benchmark import rely_on
+from . import agree, reshard
+from .benchmark import at_hand, rely_on
+from .derived import share, shard_world
 from .tokens import Refusal, check, say_refusal
 
 SAMPLES = 3      # numbers whose names are made as ever, and compared
@@ -166,3 +168,57 @@ def begin(tree, run):
     if why and mine is not None and speaks():
         native().log(WARN, "DLIO keeps its list of files: " + why)
     return None if why else Skip(benchmark)
+
+
+# ---- where initialize() comes by ---------------------------------------------------------------
+
+
+def _patch_beginning(cls, tree):
+    """initialize() sets files_pre_sharded before it makes names: from then on it has a Skip."""
+    name = "files_pre_sharded"
+    default = vars(cls)[name]
+
+    def fget(self):
+        return self.__dict__.get(name, default)
+
+    def fset(self, value):
+        self.__dict__[name] = value
+        run = at_hand(args=self) if value and getattr(self, "skip_listing", False) else None
+        if run is not None and not run.met:
+            run.met = True
+            run.skip = begin(tree, run)
+
+    setattr(cls, name, property(fget, fset))
+
+
+def _patch_end(cls, module):
+    """derive_configurations() gets FileLists for what was counted."""
+    original = cls.derive_configurations
+
+    def copied(values=()):
+        return values.view() if isinstance(values, FileList) else list(values)
+
+    @replaces(cls)
+    def derive_configurations(self, file_list_train=None, file_list_eval=None):
+        run = at_hand(args=self)
+        given = {"train": file_list_train, "eval": file_list_eval}
+        found = {}
+        if run is not None and run.skip is not None:
+            found = {kind: run.skip.files("valid" if kind == "eval" else kind, files) for kind, files in given.items()}
+        if any(files is not None for files in found.values()):
+            reshard.agree()
+            world = shard_world(self)
+            for kind, files in found.items():
+                if files is not None and world is not None:
+                    files = share(files, len(files), world.rank, world.size)
+                    setattr(run.benchmark, "num_files_" + kind, len(files))
+                if files is not None:
+                    given[kind] = files if files else []
+        with lent(module, list=copied):
+            return original(self, given["train"], given["eval"])
+
+
+def patch_config(module, tree):
+    """Patch dlio_benchmark.utils.config."""
+    _patch_beginning(module.ConfigArguments, tree)
+    _patch_end(module.ConfigArguments, module)

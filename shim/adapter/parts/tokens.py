@@ -156,7 +156,7 @@ def answer_walks(cls, walk, describe):
     @replaces(cls)
     def walk_node(self, id, use_pattern=False):
         run = at_hand(self)
-        if run is None or type(self) is not cls or run.calls(sys._getframe(1).f_code) != "itself":
+        if run is None or type(self) is not cls or not run.calls(sys._getframe(1).f_code):
             return original(self, id, use_pattern)
         ranks = agree.at_hand(run.benchmark)
         if ranks is None:

@@ -4,7 +4,6 @@ import os
 
 from ..listing import Listing
 from ..sequences import FileList
-from . import rank0
 from .tokens import Names, Refusal, Token, answer_walks, check_order, names_of
 
 # Functions that are relied upon and the same in every DLIO known so far.
@@ -24,11 +23,9 @@ def include(pattern):
                    for c in pattern)
 
 
-def flat(storage, folder, suffix, more=""):
-    """FileList of the entries of `folder` whose name ends with `suffix`, sorted by path; more:
-    options."""
-    listing = Listing.of_dataset(storage.get_uri(folder), "order=path depth=1%s include=%s"
-                                 % (more, include("*" + suffix)))
+def flat(storage, folder, suffix):
+    """FileList of the entries of `folder` whose name ends with `suffix`, sorted by path."""
+    listing = Listing.of_dataset(storage.get_uri(folder), "order=path depth=1 include=" + include("*" + suffix))
     check_order(listing)
     if listing.directories_shown:
         raise Refusal("it holds directories whose names end with %r" % suffix)
@@ -36,8 +33,8 @@ def flat(storage, folder, suffix, more=""):
     return FileList(listing, storage.get_uri(os.path.join(folder, "x"))[:-1])
 
 
-def subfolders(storage, folder, suffix, order="basename", more=""):
-    """FileList of folder/*/*.suffix in both cases, as glob finds them; more: options."""
+def subfolders(storage, folder, suffix):
+    """FileList of folder/*/*.suffix in both cases, as glob finds them."""
     import glob
 
     root = storage.get_uri(folder)
@@ -52,12 +49,12 @@ def subfolders(storage, folder, suffix, order="basename", more=""):
             raise Refusal("its path holds the format's name, and exists in upper case too")
         patterns.pop()
     listing = Listing.of_dataset(
-        root, "order=%s depth=2 exact=2 hidden=0 follow=1%s include=%s"
-        % (order, more, ":".join(include("*." + pattern) for pattern in patterns)))
+        root, "order=basename depth=2 exact=2 hidden=0 follow=1 include="
+        + ":".join(include("*." + pattern) for pattern in patterns))
     check_order(listing)
     if listing.directories_shown:
         raise Refusal("it holds directories whose names end with .%s" % suffix)
-    if order == "basename" and listing.duplicates:
+    if listing.duplicates:
         raise Refusal("two of its files have one name, which leaves their order to chance")
     return FileList(listing, root + "/")
 
@@ -98,52 +95,3 @@ def _walk(storage, benchmark, kind, node, use_pattern):
 def patch(module, _tree):
     """Patch dlio_benchmark.storage.file_storage."""
     answer_walks(module.FileStorage, _walk, repr)
-
-
-# ---- DLIOs whose rank 0 lists ------------------------------------------------------------------
-
-CHUNK = 1_000_000  # paths that are sorted among themselves, and broadcast at once
-
-
-def _in_chunks(storage, folder, suffix):
-    """flat(), where every CHUNK entries are sorted by themselves, as the directory shows them."""
-    return flat(storage, folder, suffix, " chunk=%d" % CHUNK)
-
-
-def _by_folders(storage, folder, suffix):
-    """subfolders(), where every CHUNK paths are sorted by themselves: a folder's as it shows them,
-    and folders in the order of their names."""
-    files = subfolders(storage, folder, suffix, "path")
-    if len(files) > CHUNK:
-        files = subfolders(storage, folder, suffix, "path", " chunk=%d" % CHUNK)
-    return files
-
-
-def _offered_subfolders(storage, _benchmark, folder, suffix, names):
-    """What to offer, if DLIO finds in the folders what one listing has of them."""
-    import glob
-
-    root = storage.get_uri(folder)
-    for name in names:
-        path = os.path.join(root, name)
-        if glob.has_magic(name):
-            raise Refusal("%r holds a character that is special in a pattern" % name)
-        if name.startswith(".") and os.path.isdir(path):
-            raise Refusal("it has the hidden folder %r" % name)
-        if suffix in name and suffix not in root and os.path.isdir(path):
-            raise Refusal("the name of folder %r holds that of the format" % name)
-    return repr(folder), _by_folders, folder, suffix
-
-
-def patch_rank0(chunks, module, _tree):
-    """Patch dlio_benchmark.storage.file_storage. chunks: whether a flat folder's names are sorted
-    in chunks; if not, all are, and then cut into chunks."""
-    def offered(storage, _benchmark, folder, suffix):
-        try:
-            if _first_entry(storage.get_uri(folder)) is None:
-                return None
-        except OSError:
-            return None  # DLIO stops, too
-        return repr(folder), _in_chunks if chunks else flat, folder, suffix
-
-    rank0.answer_walks(module.FileStorage, offered, _offered_subfolders)

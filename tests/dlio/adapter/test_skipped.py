@@ -1,37 +1,24 @@
-"""DLIOs whose rank 0 lists: the same on every rank with and without the adapter."""
+"""Names that every rank makes by counting: the same on every rank with and without the adapter."""
 import contextlib
 import functools
-import os
 import pickle
 import time
 import types
 
 import numpy as np
-from _libshard import listing, native, numbered, sequences
-from _libshard.parts import agree, benchmark, rank0, reshard, skipped, tokens, walk_node
+from _libshard import native, numbered, sequences
+from _libshard.parts import agree, benchmark, reshard, skipped, tokens
 
-from . import rank0_fork, ranks
+from . import skipped_fork, ranks
 from .case import Case, short, state
-from .plain import WORK, replaced, touch
-
-
-def dataset(name, train, valid=5, folders=()):
-    """A folder of empty files; every seventh has another suffix, or an upper-case one."""
-    root = os.path.join(WORK, "rank0-" + name)
-    for kind, count in (("train", train), ("valid", valid)):
-        os.makedirs(os.path.join(root, kind), exist_ok=True)
-        for i in range(count):
-            below = folders[i * i % len(folders)] if folders else ""
-            suffix = "npz" if i % 7 else ("NPZ" if folders else "txt")
-            touch(os.path.join(root, kind, below, "f%d.%s" % (i * 7919 % 10007, suffix)))
-    return root
+from .plain import replaced
 
 
 @contextlib.contextmanager
-def adapted(absent=(), given_up=lambda rank: None, chunks=True):
+def adapted(absent=(), given_up=lambda rank: None):
     """The fork's module with the adapter's patches. Time passes only where a rank is waited for that is absent: others
     come, however long they take. given_up: is told of the absent ones."""
-    module, original = rank0_fork, agree.comes
+    module, original = skipped_fork, agree.comes
 
     def comes(comm, source, tag, deadline, stop=lambda: False):
         there = original(comm, source, tag, 0 if source in absent else time.monotonic() + 300, stop)
@@ -43,16 +30,13 @@ def adapted(absent=(), given_up=lambda rank: None, chunks=True):
         for owner, name in ((module.ConfigArguments, "files_pre_sharded"),
                             (module.ConfigArguments, "derive_configurations"),
                             (module.ConfigArguments, "_reshard_files"),
-                            (module.Storage, "walk_node"), (module.Benchmark, "initialize"),
-                            (walk_node, "CHUNK"),
-                            (agree, "comes"), (skipped, "KNOWN")):
+                            (module.Benchmark, "initialize"), (agree, "comes"), (skipped, "KNOWN")):
             stack.enter_context(replaced(owner, name, owner.__dict__[name]
                                          if isinstance(owner, type) else getattr(owner, name)))
-        walk_node.CHUNK, agree.comes = module.CHUNK, comes
+        agree.comes = comes
         skipped.KNOWN = {"Storage": {}}
-        rank0.patch_config(module, types.SimpleNamespace(differences=lambda known: []))
+        skipped.patch_config(module, types.SimpleNamespace(differences=lambda known: []))
         reshard.patch(module, module.ConfigArguments)
-        walk_node.patch_rank0(chunks, types.SimpleNamespace(FileStorage=module.Storage), None)
         benchmark.patch_initialize(module.Benchmark, module.Benchmark.initialize, lambda *_: None, tokens.length)
         yield
 
@@ -61,11 +45,10 @@ def paths(files):
     return type(files) is list or isinstance(files, sequences.FileList), list(files)
 
 
-def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), arguments=None,
-             meddle=None, given_up=lambda rank: None):
+def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, arguments=None, meddle=None, given_up=lambda rank: None):
     """What a rank sees: its lists after initialize() and each epoch. meddle(comm, args) comes between. Nobody waits
     long for the unmodified rank."""
-    module = rank0_fork
+    module = skipped_fork
     args = module.ConfigArguments()
     module.DLIOMPI.comm = comm
     args.comm, args.data_folder, args.format, args.seed = comm, root, "npz", 10
@@ -75,10 +58,6 @@ def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), 
     with contextlib.ExitStack() as stack:
         if lazy and comm.rank != unmodified_rank:
             stack.enter_context(adapted((unmodified_rank,), given_up))
-        if comm.rank in failing:
-            def fail(*_arguments):
-                raise OSError(5, "it fails on purpose")
-            stack.enter_context(replaced(listing.Listing, "of_dataset", fail))
         one = module.Benchmark(args, module.Storage(), comm, **given)
         found = [one.initialize(), paths(args.file_list_train), paths(args.file_list_eval)]
         kinds = {type(args.file_list_train).__qualname__}
@@ -95,86 +74,6 @@ def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, failing=(), 
         return found, sorted(kinds), len(pickle.dumps(args.file_list_train))
 
 
-class TestRank0(Case):
-    """initialize() and the exchange of files, unmodified and adapted."""
-
-    def compare(self, size, root, epochs=3, kinds=("FileList",), **given):
-        """The ranks must agree; their lists under the adapter are of these kinds."""
-        bare = ranks.run(size, one_rank, False, root, epochs, given)
-        shim = ranks.run(size, one_rank, True, root, epochs, given)
-        for rank, (one, other) in enumerate(zip(bare, shim)):
-            self.same(other[0], one[0], "rank", rank)
-            self.assertEqual(tuple(other[1]), kinds)
-        return shim
-
-    def test_flat(self):
-        """One chunk and several, with names of other kinds in them; numbers that do not divide."""
-        for count, size in ((40, 1), (40, 3), (999, 2), (1000, 3), (2501, 2)):
-            root = dataset("flat%d" % count, count)
-            self.compare(size, root)
-            self.compare(size, root, num_files_train=count // 2, num_files_eval=3)
-        self.compare(3, root, num_files_train=count // 3, do_eval=False)
-
-    def test_folders(self):
-        """Files of folders, in one chunk and in several; folders that sort among others' files."""
-        for count, size in ((60, 1), (60, 4), (1700, 2), (3100, 3)):
-            root = dataset("folders%d" % count, count, folders=("a", "a-b", "ab", "b", "c.d"))
-            self.compare(size, root, num_subfolders_train=5, num_subfolders_eval=5)
-
-    def test_shared_positions(self):
-        """Long lists of positions are in files: what a worker gets is short."""
-        with short(100):
-            for _, _, size in self.compare(2, dataset("flat2501", 2501)):
-                self.assertLess(size, 600)
-
-    def test_few(self):
-        """Fewer files than ranks, and none: a plain list."""
-        self.compare(4, dataset("few", 4), kinds=("list",))
-        self.compare(2, dataset("none", 0), kinds=("list",))
-
-    def test_not_enough(self):
-        """The error of all ranks."""
-        for lazy in (False, True):
-            found = ranks.run(2, one_rank, lazy, dataset("few", 4), 0, {"num_files_train": 9})
-            self.assertEqual(found, [("error", "ValueError", "not enough files")] * 2)
-
-    def test_refused(self):
-        """Names that are not known to sort alike, and folders that glob sees otherwise."""
-        root = dataset("refused", 60, folders=("a", "b[1]"))
-        self.compare(2, root, kinds=("list",), num_subfolders_train=2, num_subfolders_eval=2)
-        root = dataset("hidden", 60, folders=("a", ".b"))
-        self.compare(2, root, kinds=("list",), num_subfolders_train=2, num_subfolders_eval=2)
-
-    def test_one_rank_fails(self):
-        """A rank that cannot open the listing, be it rank 0: all go on unmodified."""
-        root = dataset("flat40", 40)
-        bare = ranks.run(3, one_rank, False, root, 1, {})
-        for failing in ((0,), (1,), (0, 2)):
-            shim = ranks.run(3, one_rank, True, root, 1, {}, None, failing)
-            self.assertEqual([(found, kinds) for found, kinds, _ in shim],
-                             [(found, kinds) for found, kinds, _ in bare])
-
-    def test_rank_without_libshard(self):
-        """All go on unmodified."""
-        root = dataset("flat40", 40)
-        bare = ranks.run(3, one_rank, False, root, 1, {})
-        for rank in range(3):
-            shim = ranks.run(3, one_rank, True, root, 1, {}, rank)
-            self.assertEqual([(found, kinds) for found, kinds, _ in shim],
-                             [(found, kinds) for found, kinds, _ in bare])
-
-    def test_failure_reaches_all(self):
-        """Without the adapter the others would wait for ever."""
-        root = dataset("gone", 40)
-        os.rename(root + "/valid", root + "/elsewhere")
-        for given in ({}, {"num_subfolders_eval": 1}):
-            found = ranks.run(3, one_rank, True, root, 0, given)
-            self.assertEqual({one[:2] for one in found}, {("error", "FileNotFoundError")})
-            self.assertEqual(len({one[2] for one in found}), 1)
-            with self.assertRaises(ranks.Stuck):
-                ranks.run(3, one_rank, False, root, 0, given)
-
-
 class TestSkipped(Case):
     """Names that every rank makes by counting: nothing is listed."""
 
@@ -182,10 +81,9 @@ class TestSkipped(Case):
                 **arguments):
         """The ranks must agree; their lists under the adapter are of these kinds."""
         given = {"num_files_train": 40, "num_files_eval": 9, **(given or {})}
-        arguments = {"skip_listing": True, **arguments}
         run = functools.partial(ranks.run, size, one_rank)
-        bare = run(False, "/nowhere", 2, given, None, (), arguments, meddle)
-        shim = run(True, "/nowhere", 2, given, unmodified_rank, (), arguments, meddle)
+        bare = run(False, "/nowhere", 2, given, None, arguments, meddle)
+        shim = run(True, "/nowhere", 2, given, unmodified_rank, arguments, meddle)
         for rank, (one, other) in enumerate(zip(bare, shim)):
             self.same(other[0], one[0], "rank", rank)
             self.assertEqual(tuple(other[1]), kinds)
@@ -256,9 +154,8 @@ class TestSkipped(Case):
     def test_roots_differ(self):
         """Ranks whose names begin differently exchange paths, and so read each other's."""
         def rooted(comm, lazy):
-            with replaced(rank0_fork.Storage, "root", "/node%d" % comm.rank):
-                return one_rank(comm, lazy, "d", 2, {"num_files_train": 40}, None, (),
-                                {"skip_listing": True})
+            with replaced(skipped_fork.Storage, "root", "/node%d" % comm.rank):
+                return one_rank(comm, lazy, "d", 2, {"num_files_train": 40})
         bare, shim = (ranks.run(2, rooted, lazy) for lazy in (False, True))
         self.assertEqual([(found, kinds) for found, kinds, _ in shim],
                          [(found, kinds) for found, kinds, _ in bare])
@@ -283,8 +180,7 @@ class TestSkipped(Case):
             told = []
             with replaced(native.Native, "stats_names", lambda _self, *what: told.append(what)), \
                     replaced(native.Native, "stats_on", lambda _self: True):
-                one_rank(comm, True, root, 0, {"num_files_train": 41, "num_files_eval": 9}, None, (),
-                         {"skip_listing": True})
+                one_rank(comm, True, root, 0, {"num_files_train": 41, "num_files_eval": 9})
                 sequences.tell_reads(lambda _listing, used: used - 1)
             return told
 
