@@ -29,6 +29,17 @@ SHARDCTL = os.path.join(BUILD, "shardctl")
 VENV_PYTHON = os.path.join(REPO, ".venv", "bin", "python")
 
 
+def blankless(folder):
+    """A link to a folder in whose path there is a blank, for command lines that are not quoted; else the folder."""
+    if not re.search(r"\s", folder):
+        return folder
+    link = os.path.join(tempfile.mkdtemp(prefix="shard-link.", dir="/tmp"), "link")
+    atexit.register(shutil.rmtree, os.path.dirname(link), True)
+    os.chmod(os.path.dirname(link), 0o755)
+    os.symlink(folder, link)
+    return link
+
+
 def preload(name):
     """The library made from tests/preloads/NAME.c."""
     return os.path.join(BUILD, "tests", name + ".so")

@@ -14,13 +14,14 @@ import subprocess
 
 from tests.harness import paths, processes
 
-LAUNCHERS = os.path.join(paths.REPO, ".venv-launchers")
-FRAMEWORKS_BIN = os.path.join(paths.REPO, ".venv-frameworks", "bin")
+CHECKOUT = paths.blankless(paths.REPO)
+LAUNCHERS = os.path.join(CHECKOUT, ".venv-launchers")
+FRAMEWORKS_BIN = os.path.join(CHECKOUT, ".venv-frameworks", "bin")
 OPENMPI = "mpirun.openmpi --oversubscribe"
 # Of two that start at once, Open MPI's mpirun may find that the other has just made the session's folder, and end.
 OWN = "env TMPDIR=$(mktemp -d -p $OUT) "
 MPICH = "mpirun.mpich"
-TORCHRUN = os.path.join(os.path.dirname(paths.VENV_PYTHON), "torchrun") + " --standalone"
+TORCHRUN = os.path.join(CHECKOUT, ".venv", "bin", "torchrun") + " --standalone"
 MPICH5 = os.path.join(LAUNCHERS, "mpich", "bin", "mpiexec")
 OPENMPI5 = os.path.join(LAUNCHERS, "openmpi", "bin", "mpirun") + " --map-by :OVERSUBSCRIBE"
 IMPI = "env PATH={0}:$PATH {0}/mpirun".format(os.path.join(LAUNCHERS, "impi", "bin"))
@@ -135,7 +136,7 @@ FRAMEWORKS = [
     ("accelerate's notebook_launcher", "$F notebook", "worlds 1 2"),
     ("Lightning's ddp_spawn in mpirun -n 1", f"{OPENMPI} -n 1 $F lightning", "error 2 LOCAL_RANK"),
     ("DeepSpeed", "env PATH=$FRAMEWORKS:$PATH DS_ACCELERATOR=cpu LD_PRELOAD=$LIBSHARD deepspeed --num_gpus 2 --master_port $PORT "
-     "--no_local_rank \"$RANK_PY\"", "worlds 1 2"),
+     "--no_local_rank $RANK_PY", "worlds 1 2"),
     ("Ray Train", "$F ray", "worlds 1 2"),
 ]
 
@@ -189,7 +190,7 @@ class Case:
         preloaded = f"env LD_PRELOAD={paths.LIBRARY}"
         return {**env, "OUT": out, "DATA": os.path.join(self.folder, "data"), "RANKS": str(ranks_of(self.want)),
                 "P": f"{preloaded} /usr/bin/python3 -m tests.launchers.rank",
-                "RANK_PY": paths.source("launchers", "rank.py"), "LIBSHARD": paths.LIBRARY, "PORT": str(free_port()),
+                "RANK_PY": os.path.join(CHECKOUT, "tests", "launchers", "rank.py"), "LIBSHARD": paths.LIBRARY, "PORT": str(free_port()),
                 "F": f"{preloaded} {FRAMEWORKS_BIN}/python -m tests.launchers.frames", "FRAMEWORKS": FRAMEWORKS_BIN, "PYTHONPATH": paths.REPO,
                 "SHARD_DATASET": os.path.join(self.folder, "data"), "SHARD_CACHE_DIR": os.path.join(self.folder, "cache"),
                 "NOBODYS": os.path.join(self.folder, "nobodys"), "OMPI_ALLOW_RUN_AS_ROOT": "1",
