@@ -307,7 +307,7 @@ demo:
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(T)/openlog.so
 	$(Q)bash scripts/demo.sh
 
-# make bench PART=NAME,...: some parts only; scripts/bench_forks.py tells what dlio-c and dlio-f need.
+# make bench PART=NAME,...: some parts only; scripts/bench_forks.py tells what the dlio- parts need.
 bench: setup
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(PROGRAM_BIN) $(LINKED_BIN)
 	$(Q)$(VENV_PYTHON) -m scripts.bench $(if $(PART),--part $(PART))

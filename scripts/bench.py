@@ -7,7 +7,7 @@ Writes build/bench.json, a list of {"name", "value", "unit", "peer", "peer_value
 The benchmark is the installed DLIO, PyTorch loader, JPEG of 3,000 bytes, batch 32, 2 ranks with 2
 workers each, no computation. Datasets are hard links to a few files (names are what is measured);
 one dataset of 1,000,000 names serves all sizes through num_files_train where that is fair, and
-has its own directory where the length of the directory matters. The parts dlio-c and dlio-f measure
+has its own directory where the length of the directory matters. The dlio- parts measure
 MLCommons' fork, if they are told where it is.
 """
 import argparse
@@ -21,7 +21,7 @@ import sys
 import time
 
 from scripts.bench_buckets import part_buckets
-from scripts.bench_forks import part_dlio_c, part_dlio_cpu, part_dlio_f, part_dlio_sizes, part_dlio_skip
+from scripts.bench_forks import part_dlio_cpu, part_dlio_sizes, part_dlio_skip
 from scripts.bench_job import (make_data, measure_epochs, measure_speed, measure_start, memory, part_memory,
                                part_tiers, rounds)
 from scripts.bench_s3 import part_s3, part_s3_connections
@@ -44,11 +44,9 @@ def parse_arguments():
     parser.add_argument("--only", "--part", help="names of the parts to run, separated by ','")
     for part, fork in (("c", "MLCommons' fork, before June 2026"), ("f", "the same, since then")):
         parser.add_argument(f"--dlio-{part}", metavar="TREE", default=os.environ.get(f"DLIO_{part.upper()}"),
-                            help=f"for part dlio-{part}: {fork} (default: $DLIO_{part.upper()})")
+                            help=f"{fork} (default: $DLIO_{part.upper()})")
     parser.add_argument("--dlio-python", default=os.environ.get("DLIO_PYTHON"),
                         help="an interpreter that has what they need (default: $DLIO_PYTHON)")
-    parser.add_argument("--node-names", type=int, default=7_646_857,
-                        help="of the parts dlio-c and dlio-f: names of the dataset that nodes died of")
     parser.add_argument("--skip-names", type=int, default=1_000_000,
                         help="of the part dlio-skip: names of the dataset whose start is measured")
     parser.add_argument("--sizes", default="10000,1170301,4194304,8345048",
@@ -381,8 +379,7 @@ def main():
     parts = {"listing": part_listing, "index": part_index, "directories": part_directories, "walk": part_walk,
              "access": part_access, "s3": part_s3, "s3-connections": part_s3_connections, "buckets": part_buckets, "view": part_view,
              "memory": part_memory, "speed": part_speed, "start": part_start, "tiers": part_tiers,
-             "dlio-c": part_dlio_c, "dlio-f": part_dlio_f, "dlio-skip": part_dlio_skip,
-             "dlio-sizes": part_dlio_sizes, "dlio-cpu": part_dlio_cpu}
+             "dlio-skip": part_dlio_skip, "dlio-sizes": part_dlio_sizes, "dlio-cpu": part_dlio_cpu}
     chosen = args.only.split(",") if args.only else list(parts)
     os.makedirs(args.folder, exist_ok=True)
     report = Report()

@@ -1,23 +1,18 @@
-"""The parts `dlio-c`, `dlio-f`, `dlio-skip`, `dlio-sizes` and `dlio-cpu` of make bench: MLCommons' fork of DLIO
-before June 2026, since then, and the latter with skip_listing, as mlpstorage 3 runs it.
+"""The parts `dlio-skip`, `dlio-sizes` and `dlio-cpu` of make bench: MLCommons' fork of DLIO since June 2026, with
+skip_listing, as mlpstorage 3 runs it.
 
-They need the fork's source, and an interpreter that has what it imports:
+They need the fork's source (dlio-cpu that of before June 2026, too), and an interpreter that has what it imports:
 
-    make bench PART=dlio-c,dlio-f,dlio-skip DLIO_C=TREE DLIO_F=TREE DLIO_PYTHON=/path/to/python
+    make bench PART=dlio-skip,dlio-sizes,dlio-cpu DLIO_C=TREE DLIO_F=TREE DLIO_PYTHON=/path/to/python
 
-Memory of the list by its slope; peak memory of a dataset that nodes have died of; samples/s; and the
-time to the first step. Batches are of 8, so that 512 files a rank are 64 steps: an epoch after the
-first would read nothing, because the fork's workers keep what they have read.
+An epoch after the first would read nothing, because the fork's workers keep what they have read.
 """
 import argparse
 import sys
-import time
 
-from scripts.bench_job import (Job, make_data, measure_cpu, measure_memory, measure_speed,
-                               measure_start, memory, part_memory, rounds)
+from scripts.bench_job import Job, make_data, measure_cpu, measure_memory, measure_start, memory, rounds
 
-NODE_RANKS, NODE_WORKERS = 12, 16  # of the node that died: 204 processes
-MOST = 18e9                        # bytes; a run that takes more is stopped
+MOST = 18e9  # bytes; a run that takes more is stopped
 
 
 def fork(args, name):
@@ -26,7 +21,7 @@ def fork(args, name):
     if not tree or not args.dlio_python:
         lacking = [f"--dlio-{name} TREE (DLIO_{name.upper()})"] * (not tree)
         lacking += ["--dlio-python PYTHON (DLIO_PYTHON)"] * (not args.dlio_python)
-        line = f"the part dlio-{name} needs {' and '.join(lacking)}"
+        line = f"MLCommons' fork needs {' and '.join(lacking)}"
         if args.only:
             sys.exit("bench: " + line)
         print(f"  not measured: {line}", file=sys.stderr, flush=True)
@@ -57,64 +52,6 @@ def measure_peak(args, names, preload, workers=4):
         return peak, max(private, default=0), peak > MOST
     finally:
         job.stop()
-
-
-def part_node(args, report, name):
-    """The dataset that nodes of 256 GB died of: what its list adds to a node's memory.
-
-    2 ranks with 4 workers stand for the node: what they have more than with 1,000 names is taken
-    times 204/10. Under libshard the listing counts once, and what is private to a process 204 times.
-    """
-    names, few = args.node_names, min(1000, args.node_names // 4)
-    scale = NODE_RANKS * (1 + NODE_WORKERS) / (args.ranks * (1 + 4))
-    base = {side: measure_peak(args, few, side) for side in ("", args.preload)}
-    shim = measure_peak(args, names, args.preload)
-    each = max(shim[1] - base[args.preload][1], 0)
-    shared = max(shim[0] - base[args.preload][0], 0)
-    node = shared + each * (NODE_RANKS * (1 + NODE_WORKERS) - args.ranks * (1 + 4))
-
-    at, bare, stopped = names, measure_peak(args, names, ""), []
-    while bare[2] and at > 4 * few:  # it would have taken more than there is: what of half of it?
-        stopped.append(f"{at:,}")
-        at //= 2
-        bare = measure_peak(args, at, "")
-    bare_node = (bare[0] - base[""][0]) * scale * (names - few) / (at - few)
-    peer = "unmodified"
-    if stopped:
-        peer += (f", from {at:,} names (stopped at {MOST / 1e9:.0f} GB with {', '.join(stopped)})")
-    report.add(f"{name}: {names:,} names, a node of 12 ranks x 16 workers, more than with {few:,}",
-               "GB", node / 1e9, peer, bare_node / 1e9, node / bare_node, "< 0.1 GB", node < 1e8)
-    report.add(f"{name}: {names:,} names, 2 ranks x 4 workers, peak", "GB", shim[0] / 1e9,
-               f"with {few:,} names", base[args.preload][0] / 1e9, shim[0] / base[args.preload][0],
-               "none", True)
-
-
-def part_speed(args, report, name):
-    """Samples/s of long lists beside short ones, all in the first epoch.
-
-    Both sides read from the same folder, since ext4 opens a file of a million more slowly than one of
-    a thousand. They take as many steps: 64, which is all that 512 files a rank have, are partly read
-    ahead before the first of them is counted; so the same is measured over 500 steps, with 4,096 files.
-    """
-    many = min(args.names, 1_000_000)
-    for each in (512, 4096):
-        steps = min(500, min(each, many // args.ranks) // args.batch)
-        short, shim = rounds(args,
-                             lambda n=each * args.ranks, s=steps: measure_speed(args, many, s, "", n),
-                             lambda s=steps: measure_speed(args, many, s, args.preload))
-        report.add(f"{name}: speed over {steps} steps, {many // 2:,} files per rank", "samples/s", shim,
-                   f"unmodified, {each:,} files per rank", short, shim / short, ">= 0.9",
-                   shim >= 0.9 * short)
-
-
-def part_start(args, report, name):
-    """Seconds to the first step."""
-    many = min(args.names, 1_000_000)
-    make_data(args, many)
-    bare, shim = rounds(args, lambda: measure_start(args, 1000, ""),
-                        lambda: measure_start(args, many, args.preload))
-    report.add(f"{name}: start to first step, {many:,} files", "s", shim, "unmodified, 1,000 files",
-               bare, shim / bare, "at most 2 s more", shim - bare <= 2)
 
 
 SKIP = {"dataset.skip_listing": True, "dataset.listing_validation_interval": 100}
@@ -212,25 +149,3 @@ def part_dlio_sizes(args, report):
                 ("DLIO's own look at its files, a part of the start", "s", 1))):
             report.add(f"dlio-sizes: {what}, {names:,} files", unit, shim[i] / scale, "unmodified",
                        bare[i] / scale, shim[i] / bare[i] if bare[i] else float("nan"), "", None)
-
-
-def measure(args, report, letter):
-    """All of a fork."""
-    args = fork(args, letter)
-    if args is None:
-        return
-    begin = time.time()
-    name = f"dlio-{letter}"
-    for part in (part_memory, part_speed, part_start, part_node):
-        part(args, report, name)
-        print(f"  {name}: {time.time() - begin:.0f} s so far", file=sys.stderr, flush=True)
-
-
-def part_dlio_c(args, report):
-    """The fork until June 2026."""
-    measure(args, report, "c")
-
-
-def part_dlio_f(args, report):
-    """The fork since then."""
-    measure(args, report, "f")

@@ -1,7 +1,7 @@
 """README's and MEASURED.md's pictures, from what make bench has measured: python3 scripts/pictures.py BENCH.json FOLDER
 
 shim/pictures/bench.json has the rows that MEASURED.md tells of, rounded as there. A run of make bench with the parts
-`speed`, `memory`, `dlio-c`, `dlio-sizes` and `s3-connections` has rows of the same names. Each picture is drawn for light and for dark pages.
+`speed`, `memory`, `dlio-sizes` and `s3-connections` has rows of the same names. Each picture is drawn for light and for dark pages.
 """
 import json
 import math
@@ -27,7 +27,7 @@ def numbers(rows, pattern):
 
 def memory(rows):
     """(title, unit, whether the axes are logarithmic, what the lower one counts, {(label, colour): points})."""
-    names = {FORK: "dlio-sizes: most memory", "the fork before, listing": "dlio-c: memory", "PyPI's DLIO": "memory"}
+    names = {FORK: "dlio-sizes: most memory", "PyPI's DLIO": "memory"}
     found = {label: numbers(rows, name + r" on the node, ([\d,]+) files") for label, name in names.items()}
     series = {(label, "unmodified"): [(n, row["peer_value"]) for n, row in line] for label, line in found.items() if line}
     series[FORK, "libshard"] = [(n, row["value"]) for n, row in found[FORK]]
