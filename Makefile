@@ -26,7 +26,7 @@ FORTIFY = $(if $(SANITIZE),,$(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTI
 ALL_CFLAGS = -std=gnu17 $(HARDEN) $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-map="$(CURDIR)"=. -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c error file filesystem path plain process size trust version whole words) \
+BOTH := $(addprefix base/,crc32c error file filesystem path plain process size trust version words workspace) \
         $(addprefix config/,config dataset launcher listings log pattern) \
         $(addprefix listing/,identity markers names options reader samples) \
         $(addprefix shard/,permute shard) \
@@ -38,7 +38,7 @@ LIB := $(BOTH) \
        $(addprefix view/,choose datasets keys loading once serve view window) \
        $(addprefix adapter/,adapter compress elements python quicken) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
-CTL := $(BOTH) \
+CTL := $(BOTH) base/whole \
        $(addprefix build/,batch build facts intake memory merge progress run sets sorter spool writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders list object page provider sigv4 split url) \
@@ -284,17 +284,25 @@ $(BUILD)/tidy/$(NODES)/%.ok: shim/%.c $(BUILD)/obj/%.o scripts/clang-tidy.yaml
 	  || { cat $@.log >&2; exit 1; }
 	@touch $@
 
+# How much of a stack each function takes, as gcc says of libshard.so's files (scripts/stacks.py).
+STACKS := $(LIB:%=$(BUILD)/stacks/%.ci)
+$(STACKS): $(BUILD)/stacks/%.ci: shim/%.c $(BUILD)/obj/%.o
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(FORTIFY) $(ALL_CFLAGS) -ftls-model=initial-exec -fcallgraph-info=su -c -o $(@:.ci=.o) $<
+
 # make print-LIB: print the list, for scripts/layers.sh.
 .PHONY: print-LIB print-CTL
 print-LIB print-CTL:
 	@printf '%s\n' $($(@:print-%=%))
 
-.PHONY: lint tidied format
+.PHONY: lint tidied stacks format
 tidied: $(TIDY)
+stacks: $(STACKS)
+	$(Q)python3 scripts/stacks.py $(STACKS)
 lint:
 	@echo "  LINT"
 	$(Q)sh scripts/lint.sh
-	$(Q)$(MAKE) --no-print-directory $(JOBS) -k tidied
+	$(Q)$(MAKE) --no-print-directory $(JOBS) -k stacks tidied
 
 format:
 	clang-format --style=file:scripts/clang-format.yaml -i $(shell find shim include tests -name "*.[ch]")

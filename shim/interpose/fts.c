@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/kernel.h"
 #include "host/real.h"
 #include "interpose/dir.h"
 #include "interpose/handles.h"
@@ -61,7 +62,7 @@ static FTSENT *stop_walk(FTS *fts) {
   return NULL;
 }
 
-static int open_here(void) { return open(".", O_RDONLY | O_CLOEXEC); }
+static int open_here(void) { return shard_kernel_open(AT_FDCWD, ".", O_RDONLY); }
 
 /* ---- entries ---- */
 
@@ -163,7 +164,7 @@ static int change_to(const FTS *fts, const FTSENT *e, int fd, const char *path) 
   if (!changes_directory(fts)) {
     return 0;
   }
-  int opened = path ? open(path, O_RDONLY | O_CLOEXEC) : fd;
+  int opened = path ? shard_kernel_open(AT_FDCWD, path, O_RDONLY) : fd;
   if (opened < 0) {
     return -1;
   }

@@ -22,6 +22,7 @@
 
 #include "base/crc32c.h"
 #include "base/hex.h"
+#include "base/kernel.h"
 #include "base/words.h"
 #include "listing/codec.h"
 
@@ -205,7 +206,8 @@ int shard_listing_map(int fd, const char *file, struct shard_listing **out) {
 }
 
 int shard_listing_open(const char *file, struct shard_listing **out) {
-  int saved = errno, fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = -errno;
+  int saved = errno, fd = shard_kernel_open(AT_FDCWD, file, O_RDONLY | O_NOCTTY | O_NONBLOCK),
+      rc = -errno;
   errno = saved;
   return shard_listing_map(fd < 0 ? rc : fd, file, out);
 }
@@ -343,10 +345,10 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
       return -EBADMSG;
     }
   }
-  struct shard_position p = SHARD_POSITION(t);
-  char *last = __builtin_alloca((size_t)t->longest + 1);
+  SHARD_POSITION(p, t);
+  SHARD_WORKSPACE_OF(last, shard_listing_room(t));
   size_t last_length = 0;
-  int rc = shard_names_seek(&p, t, 0);
+  int rc = last ? shard_names_seek(&p, t, 0) : -ENOMEM;
   while (rc == 0 && (rc = shard_names_next(&p)) > 0) {
     if (last_length && !shard_codec_may_follow(t->order, last, last_length, p.name, p.length)) {
       return -EBADMSG;
