@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <sys/mman.h>
 
 #define COUNT 16
@@ -12,9 +11,11 @@ static char pool[COUNT][SHARD_WORKSPACE_SIZE] __attribute__((aligned(64)));
 static atomic_flag taken[COUNT];
 
 char *shard_workspace_take(struct shard_workspace *w, size_t size) {
+  w->slot = NULL;
   w->size = size;
   for (size_t i = 0; i < COUNT && size <= SHARD_WORKSPACE_SIZE; i++) {
     if (!atomic_flag_test_and_set(&taken[i])) {
+      w->slot = &taken[i];
       return w->at = pool[i];
     }
   }
@@ -24,13 +25,12 @@ char *shard_workspace_take(struct shard_workspace *w, size_t size) {
   return w->at = mapping == MAP_FAILED ? NULL : mapping;
 }
 
-void shard_workspace_give(struct shard_workspace *w) {
-  uintptr_t at = (uintptr_t)w->at - (uintptr_t)pool;
-  if (at < sizeof(pool)) {
-    atomic_flag_clear(&taken[at / SHARD_WORKSPACE_SIZE]);
-  } else if (w->at) {
-    int saved = errno;
-    munmap(w->at, w->size);
-    errno = saved;
+void shard_workspace_end(struct shard_workspace *w) {
+  if (w->slot) {
+    atomic_flag_clear((atomic_flag *)w->slot);
+    return;
   }
+  int saved = errno;
+  munmap(w->at, w->size);
+  errno = saved;
 }

@@ -15,10 +15,11 @@
 #define SHARD_WORKSPACE_SIZE 8704 /* bytes: two paths and a name */
 #define SHARD_WORKSPACE_SMALL 256 /* bytes that the stack always has */
 
-/* What is held. Zeros: nothing. */
+/* What is held. at: NULL if nothing is. */
 struct shard_workspace {
   char *at;
   size_t size;
+  void *slot; /* workspace.c's; NULL: it is mapped */
 };
 
 /* Hold a workspace of `size` bytes, not initialized. NULL: there is no memory, and nothing is held.
@@ -26,10 +27,15 @@ struct shard_workspace {
 char *shard_workspace_take(struct shard_workspace *w, size_t size);
 
 /* Give back what is held. */
-void shard_workspace_give(struct shard_workspace *w);
+void shard_workspace_end(struct shard_workspace *w);
+static inline void shard_workspace_give(struct shard_workspace *w) {
+  if (w->at) {
+    shard_workspace_end(w);
+  }
+}
 
 #define SHARD_WORKSPACE_HELD(name)                                                                 \
-  struct shard_workspace name##_held __attribute__((cleanup(shard_workspace_give))) = {NULL, 0}
+  struct shard_workspace name##_held __attribute__((cleanup(shard_workspace_give))) = {.at = NULL}
 
 /* Declare `char *name`, SHARD_WORKSPACE_SIZE bytes until the end of the block; or NULL. */
 #define SHARD_WORKSPACE(name)                                                                      \

@@ -61,8 +61,8 @@ static int fail(const struct work *w, const struct shard_builder *b, char *err, 
   const char *last = shard_builder_last_line(b), *words = last[0] ? last : "shardctl failed";
   bool named = strstr(words, w->source);
   bool full = strstr(words, SHARD_BUILDER_NO_SPACE);
-  return shard_error_set(err, size, full ? -ENOSPC : -EIO, "%s%s%.300s%s", words, named ? "" : " while it listed ",
-                         named ? "" : w->source,
+  return shard_error_set(err, size, full ? -ENOSPC : -EIO, "%s%s%.300s%s", words,
+                         named ? "" : " while it listed ", named ? "" : w->source,
                          full ? "; set SHARD_CACHE_DIR to a directory with room" : "");
 }
 

@@ -359,7 +359,8 @@ static void misspelt(void **state) {
     assert_non_null(strstr(seen->err, name));
   }
   assert_non_null(strstr(seen->err, "did you mean SHARD_SEED?"));
-  assert_non_null(strstr(seen->err, "did you mean SHARD_SIZE, the number of ranks, or SHARD_RANK?"));
+  assert_non_null(
+      strstr(seen->err, "did you mean SHARD_SIZE, the number of ranks, or SHARD_RANK?"));
 }
 
 /* Who has set these means another program: the links of a service of Kubernetes' called "shard". */
