@@ -48,7 +48,7 @@ LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o) $(BUILD)/obj/ctl/help.o $(BUILD)/obj/ctl/template.o
 
 .PHONY: all lib
-all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl
+all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl $(BUILD)/gen/glibc.ok
 # libshard.so needs gcc, make and libc's headers only. Without shardctl beside it, it makes no listings.
 lib: $(BUILD)/libshard.so
 
@@ -123,6 +123,11 @@ $(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -pie -Wl,--export-dynamic-symbol=shard_is_shardctl -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
+
+# Where they run there must be a glibc that is as new.
+$(BUILD)/gen/glibc.ok: $(BUILD)/libshard.so $(BUILD)/shardctl
+	@echo "  $$(LC_ALL=C objdump -T $^ | grep -o 'GLIBC_2\.[0-9.]*' | sort -Vu | tail -1 | tr _ ' ') or newer is needed where they run"
+	@touch $@
 
 # ---- tests --------------------------------------------------------------------------------
 
@@ -331,7 +336,7 @@ install: all
 	install -D -m 755 $(BUILD)/shardctl $(DESTDIR)$(PREFIX)/bin/shardctl
 	install -D -m 644 include/libshard.h $(DESTDIR)$(PREFIX)/include/libshard.h
 	install -D -m 644 shim/man/shardctl.1 $(DESTDIR)$(MANDIR)/man1/shardctl.1
-	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-dlio.7 \
+	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-dlio.7 shim/man/libshard-examples.7 \
 	  shim/man/libshard-pytorch.7 shim/man/libshard-s3.7 shim/man/libshard-shares.7
 	mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig $(dir $(COMPLETIONS:%=$(SHARE)/%))
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' scripts/package/libshard.pc \
@@ -344,7 +349,7 @@ uninstall:
 	  $(DESTDIR)$(LIBDIR)/pkgconfig/libshard.pc $(COMPLETIONS:%=$(SHARE)/%) \
 	  $(DESTDIR)$(PREFIX)/include/libshard.h \
 	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7 \
-	  $(DESTDIR)$(MANDIR)/man7/libshard-dlio.7 \
+	  $(DESTDIR)$(MANDIR)/man7/libshard-dlio.7 $(DESTDIR)$(MANDIR)/man7/libshard-examples.7 \
 	  $(DESTDIR)$(MANDIR)/man7/libshard-pytorch.7 $(DESTDIR)$(MANDIR)/man7/libshard-s3.7 \
 	  $(DESTDIR)$(MANDIR)/man7/libshard-shares.7
 

@@ -272,7 +272,8 @@ static bool is_batch_script(void) {
 static const char *array_remedy(void) {
   return get_value("SLURM_ARRAY_TASK_COUNT")
              ? "; for a share in each task of a job array set SHARD_SIZE=$SLURM_ARRAY_TASK_COUNT "
-               "and SHARD_RANK=$((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN))"
+               "and SHARD_RANK=$(((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN) / "
+               "SLURM_ARRAY_TASK_STEP))"
              : "";
 }
 

@@ -91,6 +91,21 @@ class Cases:
             faults += job.faults("Slurm", 4, jobs=2 - 2 * number, below=f"a{number}")
         self.tell("slurm: an array of two jobs", faults + job.said())
 
+    def shared_array(self):
+        """The tasks of an array share out a dataset, as libshard-examples(7) says; without that each is a world of one."""
+        for name, options in ("slurm-shared-array", "--array=0-3"), ("slurm-array-of-steps", "--array=2-8:2"):
+            job = Job(self.fixture, name)
+            job.index()
+            faults = self.submit(job, recipe("array"), options)
+            names = [one for report in job.reports() for one in report["main"]]
+            if sorted(names) != sorted(os.listdir(job.data)) or len(job.reports()) != 4:
+                faults.append(f"{len(job.reports())} tasks have {len(names)} names: {job.output}")
+            self.tell(f"slurm: an array that shares, {options}", faults + job.said())
+        job = Job(self.fixture, "slurm-alone")
+        faults = self.submit(job, HEAD + "run -n1 -N1 ls $DATA\n", "--array=0-1")
+        self.check("slurm: a task of an array that is a world of one has a line", not faults and len(job.said()) == 2 and
+                   all("SLURM_ARRAY_TASK_COUNT" in line for line in job.said()), job.output)
+
     def requeued(self):
         """A job that runs again has the dataset as it is then."""
         job = Job(self.fixture, "slurm-requeued")
@@ -167,6 +182,6 @@ def slurm(fixture):
     os.mkdir(folder)
     with Slurm(fixture.hosts, folder) as cluster:
         cases = Cases(fixture, cluster)
-        for case in (cases.recipe, cases.kinds, cases.steps, cases.array, cases.requeued, cases.script_itself,
+        for case in (cases.recipe, cases.kinds, cases.steps, cases.array, cases.shared_array, cases.requeued, cases.script_itself,
                      cases.launched, cases.left, cases.changing, cases.dlio):
             case()
