@@ -42,6 +42,7 @@ INTERNAL_OPTIONS = {
     ("doctor", "--trial"): "how doctor starts itself",
 }
 FOREIGN_VARIABLES = {
+    "AWS_BATCH_JOB_ARRAY_INDEX": "AWS Batch's", "AWS_BATCH_JOB_ARRAY_SIZE": "AWS Batch's", "AWS_BATCH_JOB_ID": "AWS Batch's",
     "HOME": "where ~ is", "IFS": "wordexp's",
     "PYTHONDEVMODE": "Python's", "PYTHONMALLOC": "Python's", "TERM": "the terminal's",
 }
