@@ -42,7 +42,6 @@ INTERNAL_OPTIONS = {
     ("doctor", "--trial"): "how doctor starts itself",
 }
 FOREIGN_VARIABLES = {
-    "AWS_BATCH_JOB_ARRAY_INDEX": "AWS Batch's", "AWS_BATCH_JOB_ARRAY_SIZE": "AWS Batch's", "AWS_BATCH_JOB_ID": "AWS Batch's",
     "HOME": "where ~ is", "IFS": "wordexp's",
     "PYTHONDEVMODE": "Python's", "PYTHONMALLOC": "Python's", "TERM": "the terminal's",
 }
@@ -106,7 +105,7 @@ def other_variables(code, documents):
     lines += [f"drift.py excuses {name}, which the code does not read"
               for name in {**INTERNAL_VARIABLES, **FOREIGN_VARIABLES} if name not in read_ones]
     sources = "\n".join(code.sources.values())
-    for name in sorted(set(re.findall(r"\b(?:AWS|LIBSHARD)_[A-Z0-9_]*[A-Z0-9]\b", told))):
+    for name in sorted(set(re.findall(r"\b(?:AWS_(?!BATCH_)|LIBSHARD_)[A-Z0-9_]*[A-Z0-9]\b", told))):
         if f'"{name}"' not in sources:
             lines.append(f"a document has {name}, which nothing reads")
     return lines
