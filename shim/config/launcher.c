@@ -271,9 +271,8 @@ static bool is_batch_script(void) {
 /* What a task of a job array is to be told. */
 static const char *array_remedy(void) {
   return get_value("SLURM_ARRAY_TASK_COUNT")
-             ? "; for a share in each task of a job array set SHARD_SIZE=$SLURM_ARRAY_TASK_COUNT "
-               "and SHARD_RANK=$(((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN) / "
-               "SLURM_ARRAY_TASK_STEP))"
+             ? "; for a share in each task of a job array (--array=0-N) set "
+               "SHARD_RANK=$SLURM_ARRAY_TASK_ID, and SHARD_SIZE to the number of tasks"
              : "";
 }
 

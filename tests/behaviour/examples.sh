@@ -13,8 +13,8 @@ export SHARD_CACHE_DIR=$WORK/cache
 # ---- the table: a line of variables and what must come of them, and the line below it
 rows=0
 while IFS= read -r row && IFS= read -r words; do
-  rows=$((rows + 1)) row=${row#*array: }
-  got=$(env -i bash -c "unset PPID 2>/dev/null; ${row%:*}; ${words//\\-/-}; echo \$SHARD_RANK \$SHARD_SIZE" 2>&1 | tail -1)
+  rows=$((rows + 1)) row=${row#*array: } row=${row//\\-/-}
+  got=$(env -i bash -c "${row%: *}; ${words//\\-/-}; echo \$SHARD_RANK \$SHARD_SIZE \$SHARD_JOB" 2>&1 | tail -1)
   verdict "array: ${words:0:60}" "$([ "$got" = "${row##*: }" ] || echo "'$got', not '${row##*: }'")"
 done < <(grep -A1 '^\.\\" array: ' "$PAGE" | grep -v '^--')
 verdict "all rows" "$([ $rows -ge 6 ] || echo "$rows rows")"
