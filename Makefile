@@ -126,7 +126,7 @@ $(BUILD)/shardctl: $(CTL_OBJ)
 
 # Where they run there must be a glibc that is as new.
 $(BUILD)/gen/glibc.ok: $(BUILD)/libshard.so $(BUILD)/shardctl
-	@echo "  $$(LC_ALL=C objdump -T $^ | grep -o 'GLIBC_2\.[0-9.]*' | sort -Vu | tail -1 | tr _ ' ') or newer is needed where they run"
+	@echo "  $^ need glibc $$(LC_ALL=C objdump -T $^ | grep -o 'GLIBC_2\.[0-9.]*' | sort -Vu | tail -1 | cut -d_ -f2) or newer"
 	@touch $@
 
 # ---- tests --------------------------------------------------------------------------------

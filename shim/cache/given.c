@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/kernel.h"
 #include "base/workspace.h"
 #include "cache/make.h"
 #include "cache/request.h"
@@ -21,6 +20,7 @@
 #include "config/config.h"
 #include "config/listings.h"
 #include "config/pattern.h"
+#include "host/climb.h"
 #include "libshard.h"
 #include "listing/identity.h"
 #include "listing/listing.h"
@@ -78,7 +78,7 @@ static int is_true(struct search *s, const struct shard_listing *l) {
   if (l->header->directories == 0) {
     return 1; /* of a text or a bucket, which do not tell whether they have changed */
   }
-  int root = shard_kernel_open(AT_FDCWD, s->request->real, O_RDONLY | O_DIRECTORY);
+  int root = shard_climb_file(s->request->real, O_RDONLY | O_DIRECTORY);
   bool same = root >= 0, invented = false, untold = false;
   const uint8_t *pos = NULL;
   const char *path;
@@ -156,7 +156,7 @@ static int get(struct search *s, const char *to) {
  * or a negative errno, and a line or "". */
 static int take_file(struct search *s) {
   char *source = NULL, *options = NULL;
-  int fd = shard_kernel_open(AT_FDCWD, s->name, O_RDONLY | O_NOCTTY | O_NONBLOCK);
+  int fd = shard_climb_file(s->name, O_RDONLY | O_NOCTTY | O_NONBLOCK);
   int rc = fd < 0 ? -errno : shard_listing_peek(fd, &source, &options);
   shard_file_close(fd);
   rc = rc ? rc : is_wanted(s, source, options);

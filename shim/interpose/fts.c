@@ -32,7 +32,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/kernel.h"
 #include "host/real.h"
 #include "interpose/dir.h"
 #include "interpose/handles.h"
@@ -62,7 +61,7 @@ static FTSENT *stop_walk(FTS *fts) {
   return NULL;
 }
 
-static int open_here(void) { return shard_kernel_open(AT_FDCWD, ".", O_RDONLY); }
+static int open_here(void) { return open(".", O_RDONLY | O_CLOEXEC); }
 
 /* ---- entries ---- */
 
@@ -164,7 +163,7 @@ static int change_to(const FTS *fts, const FTSENT *e, int fd, const char *path) 
   if (!changes_directory(fts)) {
     return 0;
   }
-  int opened = path ? shard_kernel_open(AT_FDCWD, path, O_RDONLY) : fd;
+  int opened = path ? open(path, O_RDONLY | O_CLOEXEC) : fd;
   if (opened < 0) {
     return -1;
   }

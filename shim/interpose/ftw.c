@@ -30,7 +30,6 @@
 #include <unistd.h>
 
 #include "base/grow.h"
-#include "base/kernel.h"
 #include "host/real.h"
 #include "interpose/dir.h"
 #include "view/view.h"
@@ -306,7 +305,7 @@ static int walk_start(struct walk *w) {
 static int walk_changing(struct walk *w) {
   char *cwd = NULL;
   int result = 0;
-  int fd = shard_kernel_open(AT_FDCWD, ".", O_RDONLY | O_DIRECTORY);
+  int fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0 && (errno != EACCES || !(cwd = getcwd(NULL, 0)))) {
     return -1;
   }

@@ -22,7 +22,6 @@
 
 #include "base/crc32c.h"
 #include "base/hex.h"
-#include "base/kernel.h"
 #include "base/words.h"
 #include "listing/codec.h"
 
@@ -206,8 +205,7 @@ int shard_listing_map(int fd, const char *file, struct shard_listing **out) {
 }
 
 int shard_listing_open(const char *file, struct shard_listing **out) {
-  int saved = errno, fd = shard_kernel_open(AT_FDCWD, file, O_RDONLY | O_NOCTTY | O_NONBLOCK),
-      rc = -errno;
+  int saved = errno, fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = -errno;
   errno = saved;
   return shard_listing_map(fd < 0 ? rc : fd, file, out);
 }
