@@ -26,7 +26,7 @@ FORTIFY = $(if $(SANITIZE),,$(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTI
 ALL_CFLAGS = -std=gnu17 $(HARDEN) $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-map="$(CURDIR)"=. -fPIC -fvisibility=hidden -pthread -MD -MP
 
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c error file filesystem path plain process size trust version whole words) \
+BOTH := $(addprefix base/,crc32c error file filesystem path plain process size trust version words workspace) \
         $(addprefix config/,config dataset launcher listings log pattern) \
         $(addprefix listing/,identity markers names options reader samples) \
         $(addprefix shard/,permute shard) \
@@ -38,7 +38,7 @@ LIB := $(BOTH) \
        $(addprefix view/,choose datasets keys loading once serve view window) \
        $(addprefix adapter/,adapter compress elements python quicken) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
-CTL := $(BOTH) \
+CTL := $(BOTH) base/whole \
        $(addprefix build/,batch build facts intake memory merge progress run sets sorter spool writer) \
        $(addprefix source/,directory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders list object page provider sigv4 split url) \
@@ -48,7 +48,7 @@ LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
 CTL_OBJ := $(CTL:%=$(BUILD)/obj/%.o) $(BUILD)/obj/ctl/help.o $(BUILD)/obj/ctl/template.o
 
 .PHONY: all lib
-all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl
+all: $(BUILD)/gen/libraries.ok $(BUILD)/libshard.so $(BUILD)/shardctl $(BUILD)/gen/glibc.ok
 # libshard.so needs gcc, make and libc's headers only. Without shardctl beside it, it makes no listings.
 lib: $(BUILD)/libshard.so
 
@@ -123,6 +123,11 @@ $(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
 	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -pie -Wl,--export-dynamic-symbol=shard_is_shardctl -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
+
+# Where they run there must be a glibc that is as new.
+$(BUILD)/gen/glibc.ok: $(BUILD)/libshard.so $(BUILD)/shardctl
+	@echo "  $^ need glibc $$(LC_ALL=C objdump -T $^ | grep -o 'GLIBC_2\.[0-9.]*' | sort -Vu | tail -1 | cut -d_ -f2) or newer"
+	@touch $@
 
 # ---- tests --------------------------------------------------------------------------------
 
@@ -284,17 +289,25 @@ $(BUILD)/tidy/$(NODES)/%.ok: shim/%.c $(BUILD)/obj/%.o scripts/clang-tidy.yaml
 	  || { cat $@.log >&2; exit 1; }
 	@touch $@
 
+# How much of a stack each function takes, as gcc says of libshard.so's files (scripts/stacks.py).
+STACKS := $(LIB:%=$(BUILD)/stacks/%.ci)
+$(STACKS): $(BUILD)/stacks/%.ci: shim/%.c $(BUILD)/obj/%.o
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(FORTIFY) $(ALL_CFLAGS) -ftls-model=initial-exec -fcallgraph-info=su -c -o $(@:.ci=.o) $<
+
 # make print-LIB: print the list, for scripts/layers.sh.
 .PHONY: print-LIB print-CTL
 print-LIB print-CTL:
 	@printf '%s\n' $($(@:print-%=%))
 
-.PHONY: lint tidied format
+.PHONY: lint tidied stacks format
 tidied: $(TIDY)
+stacks: $(STACKS)
+	$(Q)python3 scripts/stacks.py $(STACKS)
 lint:
 	@echo "  LINT"
 	$(Q)sh scripts/lint.sh
-	$(Q)$(MAKE) --no-print-directory $(JOBS) -k tidied
+	$(Q)$(MAKE) --no-print-directory $(JOBS) -k stacks tidied
 
 format:
 	clang-format --style=file:scripts/clang-format.yaml -i $(shell find shim include tests -name "*.[ch]")
@@ -323,7 +336,7 @@ install: all
 	install -D -m 755 $(BUILD)/shardctl $(DESTDIR)$(PREFIX)/bin/shardctl
 	install -D -m 644 include/libshard.h $(DESTDIR)$(PREFIX)/include/libshard.h
 	install -D -m 644 shim/man/shardctl.1 $(DESTDIR)$(MANDIR)/man1/shardctl.1
-	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-dlio.7 \
+	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-dlio.7 shim/man/libshard-examples.7 \
 	  shim/man/libshard-pytorch.7 shim/man/libshard-s3.7 shim/man/libshard-shares.7
 	mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig $(dir $(COMPLETIONS:%=$(SHARE)/%))
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' scripts/package/libshard.pc \
@@ -336,7 +349,7 @@ uninstall:
 	  $(DESTDIR)$(LIBDIR)/pkgconfig/libshard.pc $(COMPLETIONS:%=$(SHARE)/%) \
 	  $(DESTDIR)$(PREFIX)/include/libshard.h \
 	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7 \
-	  $(DESTDIR)$(MANDIR)/man7/libshard-dlio.7 \
+	  $(DESTDIR)$(MANDIR)/man7/libshard-dlio.7 $(DESTDIR)$(MANDIR)/man7/libshard-examples.7 \
 	  $(DESTDIR)$(MANDIR)/man7/libshard-pytorch.7 $(DESTDIR)$(MANDIR)/man7/libshard-s3.7 \
 	  $(DESTDIR)$(MANDIR)/man7/libshard-shares.7
 

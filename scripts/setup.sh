@@ -40,7 +40,7 @@ tests="$tests mpich slurmctld slurmd slurm-client munge iproute2 python3-venv"
 
 # all: Java (only the JRE) and node.js, 380 MB; debuggers; what tests/packages tries packages, completion and the module
 # file with; what looks at the page of shardctl verify --html (420 MB).
-rest="nodejs default-jre-headless valgrind gdb lintian dpkg-dev zsh fish lmod chromium"
+rest="parallel nodejs default-jre-headless valgrind gdb lintian dpkg-dev zsh fish lmod chromium"
 
 # The packages of .venv/, by version of Python.
 pins=scripts/pins.txt

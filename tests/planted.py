@@ -257,8 +257,10 @@ FAULTS = [
     fault("an object that is another by its sum is got", "source/s3/object.c",
           "has_sha256 && strcmp(now, g->sha256) != 0", "has_sha256 && strlen(now) != strlen(g->sha256)", "s3 objects"),
     # Statistics, and what they prove.
-    fault("a share of which a part was read is read", "ctl/cmd_verify.c", "all.others == 0 && (all.unread == 0 || partial_ok)",
+    fault("a share of which a part was read is read", "ctl/cmd_verify.c", "all.others == 0 && !idle && (all.unread == 0 || partial_ok)",
           "all.others == 0", "behaviour stats"),
+    fault("a rank that has opened nothing is proven", "ctl/cmd_verify.c", "all.others == 0 && !idle && ", "all.others == 0 && ",
+          "behaviour stats"),
     fault("lists of as many names are a partition", "ctl/cmd_verify.c", "names == count && names_sum == sum;", "names == count;",
           "behaviour stats"),
     fault("lost notes prove nothing wrong", "ctl/cmd_verify.c", "if (run->logs[i].lost > 0 && more(t)) {",

@@ -29,6 +29,7 @@
 #include "adapter/python.h"
 #include "adapter/sources.h"
 #include "base/file.h"
+#include "base/kernel.h"
 #include "config/config.h"
 #include "host/self.h"
 #include "libshard.h"
@@ -236,7 +237,7 @@ static bool has_argument(const char *line, size_t size, char flag, const char *o
  */
 static bool debug_allocators(void) {
   char line[4096];
-  int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  int fd = shard_kernel_open(AT_FDCWD, "/proc/self/cmdline", O_RDONLY);
   ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
   shard_file_close(fd);
   size_t size = n < 0 ? 0 : (size_t)n;

@@ -12,6 +12,7 @@ list of its own, where DLIO means one.
 """
 import ast
 import functools
+import logging
 import sys
 import weakref
 
@@ -195,6 +196,16 @@ def put_back():
             scope[key] = real[id(made)][1]
 
 
+def _note(benchmark):
+    """In DLIO's own log, once a run, by rank 0: a result is to be compared with others under libshard only."""
+    try:
+        if benchmark.args.my_rank == 0:
+            tell = getattr(vars(benchmark).get("logger"), "output", logging.info)
+            tell("libshard %s was there (LD_PRELOAD); compare this run with others under libshard only" % native().version())
+    except Exception:  # pylint: disable=broad-except
+        pass  # a plug-in's logger
+
+
 def _around(cls, name, args_of):
     """Put what was replaced back before a method of DLIO's, and compress after it."""
     original = getattr(cls, name)
@@ -212,6 +223,7 @@ def _around(cls, name, args_of):
             _depth -= 1
         if name == "initialize":
             _benchmark = weakref.ref(self)
+            _note(self)
         owner = args_of(self)
         if _depth == 0 and wanted and owner is not None:
             compress(owner)

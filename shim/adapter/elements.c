@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "adapter/elements.h"
+#include "base/workspace.h"
 #include "libshard.h"
 
 /* Which name element i is. */
@@ -153,9 +154,9 @@ static bool put_counted(struct text *t, const struct recipe *r, const char *patt
 static object *make(const struct recipe *r, uint64_t i) {
   uint64_t at;
   const char *prefix = (const char *)(r->moduli + r->numbers);
-  char path[PATH_MAX];
-  struct text t = {path, path + sizeof(path)};
-  bool made = find_position(r, i, &at) && put(&t, prefix, r->prefix) &&
+  SHARD_WORKSPACE(path);
+  struct text t = {path, path + PATH_MAX};
+  bool made = path && find_position(r, i, &at) && put(&t, prefix, r->prefix) &&
               (r->listing ? find_listed(r->listing, at) && put(&t, last.name, last.length)
                           : put_counted(&t, r, prefix + r->prefix, at));
   return made ? py.PyUnicode_DecodeFSDefaultAndSize(path, t.at - path) : NULL;

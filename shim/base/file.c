@@ -6,10 +6,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
+
 #define FIRST_FREE_FD 10
 
 char *shard_file_read(const char *path, size_t *size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = shard_kernel_open(AT_FDCWD, path, O_RDONLY);
   size_t room = 8192, used = 0;
   char *data = fd < 0 ? NULL : malloc(room + 1);
   ssize_t n = 1;

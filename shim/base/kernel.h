@@ -36,9 +36,13 @@ static inline int shard_kernel_has_name(int fd, int at, const char *name) {
   return own.st_ino == named.st_ino && own.st_dev == named.st_dev;
 }
 
-/* openat(2), with O_CLOEXEC: a descriptor, or -1 and errno. No cancellation point, as libc's is. */
+/* openat(2), with O_CLOEXEC: a descriptor, or -1 and errno. No cancellation point, as libc's is,
+ * and not libshard's own open(), which notes what a program opens. */
+static inline int shard_kernel_make(int at, const char *path, int flags, mode_t mode) {
+  return (int)syscall(SYS_openat, at, path, flags | O_CLOEXEC, mode);
+}
 static inline int shard_kernel_open(int at, const char *path, int flags) {
-  return (int)syscall(SYS_openat, at, path, flags | O_CLOEXEC, 0);
+  return shard_kernel_make(at, path, flags, 0);
 }
 
 /* close(2), as above, of what shard_kernel_open() has opened. errno is kept. */

@@ -8,25 +8,29 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/kernel.h"
+#include "base/workspace.h"
 
 #define PART 2048
 
 int shard_path_open(int root, const char *path, int flags) {
-  if (!*path) {
-    return openat(root, ".", flags | O_DIRECTORY | O_CLOEXEC);
+  SHARD_WORKSPACE(part);
+  if (!part) {
+    errno = ENOMEM;
+    return -1;
   }
+  path = *path ? path : ".";
   for (int from = root, fd;; from = fd) {
     size_t n = strlen(path);
     if (n > PART) {
       for (n = PART; n > 0 && path[n] != '/'; n--) {
       }
     }
-    char part[PART + 1];
     memcpy(part, path, n);
     part[n] = 0;
     path += n + (path[n] == '/');
     /* Only the last one is opened to be read: on a network that takes milliseconds. */
-    fd = openat(from, part, (*path ? O_PATH : flags) | O_DIRECTORY | O_CLOEXEC);
+    fd = shard_kernel_open(from, part, (*path ? O_PATH : flags) | O_DIRECTORY);
     if (from != root) {
       shard_file_close(from);
     }

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include "base/file.h"
 #include "base/kernel.h"
 #include "base/process.h"
+#include "base/workspace.h"
 #include "cache/collect.h"
 #include "cache/given.h"
 #include "cache/lock.h"
@@ -117,15 +119,21 @@ static int set_up(struct shard_request *r, const struct shard_cache_source *s, c
 
 /* ---- what is said ------------------------------------------------------- */
 
-/* Warn: `what`, and the listing's digest. */
-static void say_digest(const struct shard_request *r, const struct shard_listing *l,
-                       const char *what) {
+/* Warn: what `format` says, and the listing's digest. */
+__attribute__((format(printf, 3, 4))) static void
+say_digest(const struct shard_request *r, const struct shard_listing *l, const char *format, ...) {
+  SHARD_WORKSPACE(what);
   struct shard_listing_info info;
-  char text[1300];
+  va_list args;
+  va_start(args, format);
+  if (what) {
+    vsnprintf(what, SHARD_WORKSPACE_SIZE, format, args);
+  }
+  va_end(args);
   shard_listing_info(l, &info);
-  snprintf(text, sizeof(text), "directory '%.300s' %.800s (%llu entries, digest %.16s)",
-           *r->real ? r->real : r->origin, what, (unsigned long long)info.entries, info.digest);
-  shard_log(SHARD_LOG_WARN, text);
+  shard_say(SHARD_LOG_WARN, "directory '%.300s' %.800s (%llu entries, digest %.16s)",
+            *r->real ? r->real : r->origin, what ? what : format, (unsigned long long)info.entries,
+            info.digest);
 }
 
 /* When the newest directory of a listing was changed, ns since 1970. */
@@ -146,30 +154,30 @@ static int64_t newest_change(const struct shard_listing *l) {
  * been changed between two hosts' listings, and nothing tells one host what another one has: so it
  * is said, by who has made the host's. What was changed before is the same everywhere.
  */
-static void tell_of_hosts(const struct shard_request *r, const struct shard_listing *l) {
+__attribute__((noinline)) static void tell_of_hosts(const struct shard_request *r,
+                                                    const struct shard_listing *l) {
   int64_t since;
-  char what[800], host[HOST_NAME_MAX + 1] = "";
+  char host[HOST_NAME_MAX + 1] = "";
   if (r->kind != SHARD_REQUEST_DIRECTORY || r->alone || !shard_launcher_is_on_hosts(&since) ||
       newest_change(l) <= since) {
     return;
   }
   gethostname(host, sizeof(host) - 1);
-  snprintf(what, sizeof(what),
-           "changed after this job had started on host '%.64s', and other hosts may have listed it "
-           "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or " GIVE_ONE,
-           host);
-  say_digest(r, l, what);
+  say_digest(
+      r, l,
+      "changed after this job had started on host '%.64s', and other hosts may have listed it "
+      "before that: compare their digests (SHARD_LOG=info, or shardctl verify), or " GIVE_ONE,
+      host);
 }
 
 /* A name or number that is used again may be an earlier job's. */
-static void tell_of_age(const struct shard_request *r, const struct shard_listing *l) {
-  char what[500];
+__attribute__((noinline)) static void tell_of_age(const struct shard_request *r,
+                                                  const struct shard_listing *l) {
   long long age = shard_clock_real_ns() / 1000000000 - l->header->listed_sec;
-  snprintf(what, sizeof(what),
-           "is served as SHARD_JOB='%.100s' listed it %lld s ago, and no process of that job has "
-           "it open: if this is another job, set another SHARD_JOB",
-           shard_config()->job, age);
-  say_digest(r, l, what);
+  say_digest(r, l,
+             "is served as SHARD_JOB='%.100s' listed it %lld s ago, and no process of that job has "
+             "it open: if this is another job, set another SHARD_JOB",
+             shard_config()->job, age);
 }
 
 /* Ranks that somebody numbers know nothing of one another. */
@@ -272,7 +280,7 @@ static int make_of_names(const struct shard_request *r, const struct shard_makin
     return no_memory(err, size);
   }
   unlink(text); /* of a dead process of this number: the lock is ours */
-  int fd = open(text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  int fd = shard_kernel_make(AT_FDCWD, text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   int rc = fd < 0                                ? -errno
            : !shard_file_may_have(r->names_size) ? -EFBIG
                                                  : write_all(fd, r->names, r->names_size);

@@ -134,13 +134,17 @@ static ssize_t find_default(bool make, char *buf, size_t size, char *err, size_t
 static ssize_t find_set(const char *variable, bool make, bool *own, char *buf, size_t size,
                         char *err, size_t errsize) {
   struct stat st;
-  char *set = strdupa(variable);
+  char *set = strdup(variable);
+  if (!set) {
+    return shard_error_set(err, errsize, -ENOMEM, "out of memory");
+  }
   /* A slash at the end would follow a link. */
   for (size_t n = strlen(set); n > 1 && set[n - 1] == '/'; n--) {
     set[n - 1] = 0;
   }
   *own = shard_kernel_stat(AT_FDCWD, set, &st, 0) == 0 && is_common(&st);
   size_t length = *own ? print_own(set, buf, size) : (size_t)snprintf(buf, size, "%s", set);
+  free(set);
   int rc = length < size && make ? create(buf) : 0;
   return rc == 0 ? (ssize_t)length
                  : shard_error_set(err, errsize, rc,

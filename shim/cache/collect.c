@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/kernel.h"
 #include "base/process.h"
+#include "base/workspace.h"
 #include "cache/filenames.h"
 #include "cache/lock.h"
 
@@ -23,10 +24,11 @@
 
 int shard_collect_each(const char *path, void (*each)(int fd, const char *name, void *context),
                        void *context) {
-  char buf[1024] __attribute__((aligned(8)));
-  int fd = shard_kernel_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY), rc = fd < 0 ? -errno : 0;
+  SHARD_WORKSPACE(buf);
+  int fd = buf ? shard_kernel_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY) : -1;
+  int rc = !buf ? -ENOMEM : fd < 0 ? -errno : 0;
   long n;
-  while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0) {
+  while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buf, SHARD_WORKSPACE_SIZE)) > 0) {
     for (long at = 0; at < n;) {
       const struct dirent64 *entry = (const struct dirent64 *)(buf + at);
       at += entry->d_reclen;
@@ -89,9 +91,13 @@ struct collecting {
 
 /* Remove what a process was making, unless it lives: then it has the lock. */
 static bool remove_unfinished(const char *cache, int fd, const char *name) {
-  char path[PATH_MAX], ignored[1];
+  SHARD_WORKSPACE(path);
+  char ignored[1];
   int lock;
-  snprintf(path, sizeof(path), "%s/%.32s.lock", cache, name);
+  if (!path) {
+    return false;
+  }
+  snprintf(path, PATH_MAX, "%s/%.32s.lock", cache, name);
   bool dead = shard_lock_take(path, 0, NULL, NULL, &lock, ignored, sizeof(ignored)) == 0;
   bool removed = dead && unlinkat(fd, name, 0) == 0;
   shard_lock_release(lock, path);

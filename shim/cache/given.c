@@ -13,14 +13,19 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/workspace.h"
 #include "cache/make.h"
 #include "cache/request.h"
 #include "cache/safe.h"
+#include "config/config.h"
 #include "config/listings.h"
 #include "config/pattern.h"
+#include "host/climb.h"
 #include "libshard.h"
 #include "listing/identity.h"
 #include "listing/listing.h"
+
+#define ERROR_ROOM 500
 
 /* On the heap. */
 struct search {
@@ -40,12 +45,11 @@ struct search {
 
 /* Say that nothing can be compared, once for a job: its only maker says so. */
 static void say_invented(const struct search *s) {
-  char text[600];
-  snprintf(text, sizeof(text),
-           "SHARD_LISTING='%.300s' is not checked: '%.200s' is on FUSE, whose inodes and times may "
-           "be invented; make it anew if the directory changes",
-           s->name, s->request->real);
-  shard_log(SHARD_LOG_WARN, text);
+  shard_say(
+      SHARD_LOG_WARN,
+      "SHARD_LISTING='%.300s' is not checked: '%.200s' is on FUSE, whose inodes and times may "
+      "be invented; make it anew if the directory changes",
+      s->name, s->request->real);
 }
 
 /* Whether a listing that is made now has the same names. 1, 0, or a negative errno and a line. */
@@ -74,7 +78,7 @@ static int is_true(struct search *s, const struct shard_listing *l) {
   if (l->header->directories == 0) {
     return 1; /* of a text or a bucket, which do not tell whether they have changed */
   }
-  int root = open(s->request->real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int root = shard_climb_file(s->request->real, O_RDONLY | O_DIRECTORY);
   bool same = root >= 0, invented = false, untold = false;
   const uint8_t *pos = NULL;
   const char *path;
@@ -141,18 +145,18 @@ static int is_wanted(struct search *s, const char *source, const char *options) 
 
 /* Have shardctl copy or fetch the item. 0, or a negative errno and a line. */
 static int get(struct search *s, const char *to) {
-  char err[500];
-  int rc = shard_make_get(s->request, s->making, s->name, to, err, sizeof(err));
+  SHARD_WORKSPACE(err);
+  int rc = err ? shard_make_get(s->request, s->making, s->name, to, err, ERROR_ROOM) : -ENOMEM;
   return rc == 0 ? 0
                  : shard_error_set(s->err, sizeof(s->err), rc, "SHARD_LISTING='%.150s': %s",
-                                   s->name, err);
+                                   s->name, err ? err : strerror(ENOMEM));
 }
 
 /* Look at a file, without mapping it, and have shardctl copy it to s->file if it is the one. 1, 0,
  * or a negative errno, and a line or "". */
 static int take_file(struct search *s) {
   char *source = NULL, *options = NULL;
-  int fd = open(s->name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  int fd = shard_climb_file(s->name, O_RDONLY | O_NOCTTY | O_NONBLOCK);
   int rc = fd < 0 ? -errno : shard_listing_peek(fd, &source, &options);
   shard_file_close(fd);
   rc = rc ? rc : is_wanted(s, source, options);

@@ -20,6 +20,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/kernel.h"
 #include "cache/filenames.h"
 #include "cache/lock.h"
 #include "cache/safe.h"
@@ -142,7 +143,7 @@ static int open_whole(const struct shard_kept *k) {
 /* Make the file to be filled, with room for all of it. The descriptor or a negative errno. */
 static int make(const struct shard_kept *k) {
   unlink(k->temporary); /* of a dead process of this number: the lock is ours */
-  int fd = open(k->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  int fd = shard_kernel_make(AT_FDCWD, k->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   int rc = fd < 0 ? -errno : !shard_file_may_have(SHARD_KEPT_HEADER + k->size) ? -EFBIG : 0;
   if (rc == 0) { /* a full tmpfs is an error now, and no SIGBUS later */
     do {

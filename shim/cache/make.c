@@ -27,10 +27,8 @@
 
 static void tell(const void *context, int64_t left) {
   const struct shard_request *r = context;
-  char text[400];
-  snprintf(text, sizeof(text), "waiting for another process to list '%.300s', %lld s left",
-           shard_request_source(r), (long long)left / 1000);
-  shard_log(SHARD_LOG_INFO, text);
+  shard_say(SHARD_LOG_INFO, "waiting for another process to list '%.300s', %lld s left",
+            shard_request_source(r), (long long)left / 1000);
 }
 
 int shard_make_lock(const struct shard_request *r, const char *file, int *lock, int64_t *deadline,
@@ -58,13 +56,13 @@ struct work {
   const char *arguments[16];
 };
 
-/* -EIO, and what shardctl has said last. */
+/* -EIO, or -ENOSPC, and what shardctl has said last. */
 static int fail(const struct work *w, const struct shard_builder *b, char *err, size_t size) {
   const char *last = shard_builder_last_line(b), *words = last[0] ? last : "shardctl failed";
   bool named = strstr(words, w->source);
   bool full = strstr(words, SHARD_BUILDER_NO_SPACE);
-  return shard_error_set(err, size, -EIO, "%s%s%.300s%s", words, named ? "" : " while it listed ",
-                         named ? "" : w->source,
+  return shard_error_set(err, size, full ? -ENOSPC : -EIO, "%s%s%.300s%s", words,
+                         named ? "" : " while it listed ", named ? "" : w->source,
                          full ? "; set SHARD_CACHE_DIR to a directory with room" : "");
 }
 
@@ -74,7 +72,7 @@ static int run_once(const struct work *w, struct shard_builder *b, int64_t deadl
   int rc =
       shard_builder_start(b, w->arguments, w->request->environment, w->making->lock, err, size);
   if (rc != 0) {
-    return rc;
+    return rc == -ENOENT ? -EIO : rc; /* shardctl is not there */
   }
   switch (shard_builder_wait(b, deadline)) {
   case SHARD_BUILDER_LATE:
@@ -122,10 +120,8 @@ static int run(const struct work *w, struct shard_builder *b, char *err, size_t 
 }
 
 static int make(const struct work *w, char *err, size_t size) {
-  char text[400];
   bool get = strcmp(w->arguments[0], "get") == 0;
-  snprintf(text, sizeof(text), "%s '%.300s'", get ? "getting" : "listing", w->source);
-  shard_log(SHARD_LOG_INFO, text);
+  shard_say(SHARD_LOG_INFO, "%s '%.300s'", get ? "getting" : "listing", w->source);
   struct shard_builder *b = calloc(1, sizeof(*b));
   int rc = b ? run(w, b, err, size) : shard_error_set(err, size, -ENOMEM, "out of memory");
   free(b);

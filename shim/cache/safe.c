@@ -31,7 +31,7 @@ int shard_safe_open(const char *path, int flags, mode_t mode, struct stat *st, c
                     size_t size) {
   struct stat own;
   st = st ? st : &own;
-  int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, mode);
+  int fd = shard_kernel_make(AT_FDCWD, path, flags | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, mode);
   if (fd < 0) {
     int rc = -errno;
     /* Another user's may not even be opened: say whose it is. */

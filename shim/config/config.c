@@ -228,24 +228,26 @@ static void complain_of(const struct variable *v, const char *value) {
 
 #define NAME_ROOM 32 /* bytes: more than any of our names */
 
-/* How many letters are to be put in, taken out or changed to make one name the other: Levenshtein's
- * distance. */
+/* How many letters are to be put in, taken out, changed, or swapped with the next one to make one
+ * name the other: the restricted distance of Damerau and Levenshtein. */
 static size_t measure_distance(const char *a, size_t na, const char *b) {
-  size_t row[NAME_ROOM], nb = strlen(b);
+  uint8_t rows[3][NAME_ROOM];
+  size_t nb = strlen(b);
   for (size_t k = 0; k <= nb; k++) {
-    row[k] = k;
+    rows[0][k] = (uint8_t)k;
   }
   for (size_t i = 1; i <= na; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
+    uint8_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+    row[0] = (uint8_t)i;
     for (size_t k = 1; k <= nb; k++) {
-      size_t least = diagonal + (a[i - 1] != b[k - 1]);
-      diagonal = row[k];
-      least = diagonal + 1 < least ? diagonal + 1 : least;
-      row[k] = row[k - 1] + 1 < least ? row[k - 1] + 1 : least;
+      int least = above[k - 1] + (a[i - 1] != b[k - 1]);
+      least = above[k] + 1 < least ? above[k] + 1 : least;
+      least = row[k - 1] + 1 < least ? row[k - 1] + 1 : least;
+      bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
+      row[k] = (uint8_t)(swapped && before[k - 2] + 1 < least ? before[k - 2] + 1 : least);
     }
   }
-  return row[nb];
+  return rows[na % 3][nb];
 }
 
 static char misspelt[350]; /* names, and what is meant: one line for all */
@@ -269,10 +271,12 @@ static void note_name(const char *name, size_t n) {
     }
   }
   if (least <= 2) {
+    bool many = n == strlen("SHARD_RANKS") && memcmp(name, "SHARD_RANKS", n) == 0;
     snprintf(misspelt + used, sizeof(misspelt) - used,
-             used ? " Nor is %.*s; did you mean %s?"
-                  : "%.*s is not a variable of libshard; did you mean %s?",
-             (int)n, name, variables[best].name);
+             used ? " Nor is %.*s; did you mean %s%s?"
+                  : "%.*s is not a variable of libshard; did you mean %s%s?",
+             (int)n, name, many ? "SHARD_SIZE, the number of ranks, or " : "",
+             variables[best].name);
     config.asked |= best == AT_DATASET;
   }
 }
@@ -306,18 +310,17 @@ int shard_epoch_read(int64_t *epoch, char *err, size_t size) {
 void shard_config_complain(void) {
   static atomic_bool complained;
   struct shard_world world;
-  char text[600], ignored[300];
+  char ignored[1];
   if (!config.error[0] || atomic_exchange(&complained, true)) {
     return;
   }
   /* The job's ranks share the variables, so one line for each node is enough. */
   if (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0 ||
       config.dataset) {
-    snprintf(text, sizeof(text), "%s (%s)", config.error,
-             config.dataset ? "until then listing calls on SHARD_DATASET fail, and DLIO runs "
-                              "unmodified"
-                            : "until then programs run unmodified");
-    shard_log(SHARD_LOG_ERROR, text);
+    shard_say(SHARD_LOG_ERROR, "%s (%s)", config.error,
+              config.dataset ? "until then listing calls on SHARD_DATASET fail, and DLIO runs "
+                               "unmodified"
+                             : "until then programs run unmodified");
   }
 }
 

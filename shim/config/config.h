@@ -75,6 +75,9 @@ static inline bool shard_epoch_shuffles(int64_t epoch) {
 }
 static inline uint64_t shard_epoch_number(int64_t epoch) { return epoch < 0 ? 0 : (uint64_t)epoch; }
 
+/* As shard_log(), of a format of printf(3). */
+__attribute__((format(printf, 2, 3))) void shard_say(int level, const char *format, ...);
+
 #define SHARD_CONFIG_TEXT 256
 
 /* Whether an entry "NAME=value" of an environment is a SHARD_ variable that is empty or none of

@@ -220,6 +220,16 @@ static void fill_row(const struct entry *e, struct shard_launcher_row *row) {
   }
 }
 
+/* Byte by byte: a row is large for a stack. */
+static void swap(struct shard_launcher_row *one, struct shard_launcher_row *two) {
+  char *a = (char *)one, *b = (char *)two;
+  for (size_t i = 0; i < sizeof(*one); i++) {
+    char byte = a[i];
+    a[i] = b[i];
+    b[i] = byte;
+  }
+}
+
 /* The rows that fit, youngest first, and in the table's order at one age; SHARD_RANK's last. */
 static void find_rows(struct shard_launcher *out) {
   struct climb c = {.user = -1};
@@ -236,9 +246,7 @@ static void find_rows(struct shard_launcher *out) {
   out->own = count < out->count ? &out->rows[count] : NULL;
   for (size_t i = 1; i < count; i++) {
     for (size_t k = i; k > 0 && out->rows[k].age < out->rows[k - 1].age; k--) {
-      struct shard_launcher_row row = out->rows[k];
-      out->rows[k] = out->rows[k - 1];
-      out->rows[k - 1] = row;
+      swap(&out->rows[k], &out->rows[k - 1]);
     }
   }
   out->youngest = count > 0 ? out->rows : NULL;
@@ -263,8 +271,8 @@ static bool is_batch_script(void) {
 /* What a task of a job array is to be told. */
 static const char *array_remedy(void) {
   return get_value("SLURM_ARRAY_TASK_COUNT")
-             ? "; for a share in each task of a job array set SHARD_SIZE=$SLURM_ARRAY_TASK_COUNT "
-               "and SHARD_RANK=$((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN))"
+             ? "; for a share in each task of a job array (--array=0-N) set "
+               "SHARD_RANK=$SLURM_ARRAY_TASK_ID, and SHARD_SIZE to the number of tasks"
              : "";
 }
 
@@ -312,7 +320,7 @@ static int refuse_contradiction(struct shard_launcher *out) {
                     describe(row, one));
 }
 
-static int refuse_half(struct shard_launcher *out) {
+__attribute__((noinline)) static int refuse_half(struct shard_launcher *out) {
   const char *rank = getenv("SHARD_RANK"), *size = getenv("SHARD_SIZE");
   char theirs[160];
   return out->own || (!rank && !size)
@@ -348,7 +356,7 @@ static int fill_world(struct shard_launcher *out, const struct shard_launcher_ro
   return 0;
 }
 
-static void note(struct shard_launcher *out) {
+__attribute__((noinline)) static void note(struct shard_launcher *out) {
   const struct shard_launcher_row *row = out->youngest;
   char own[160], theirs[160];
   if (out->own && row && !shard_launcher_is_of_one(row) && !shard_launcher_agree(out->own, row)) {

@@ -3,13 +3,17 @@
  * log.c - prints a line to stderr by one system call: no lock of stdio's, no wrapper.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/workspace.h"
 #include "config/config.h"
 #include "libshard.h"
+
+#define LONGEST 1400 /* bytes */
 
 void shard_log(int level, const char *text) {
   static const char *const words[] = {"error", "warning", "info", "debug"};
@@ -17,16 +21,33 @@ void shard_log(int level, const char *text) {
     return;
   }
   int saved = errno;
-  char line[1400];
+  SHARD_WORKSPACE(workspace);
+  char small[200], *line = workspace ? workspace : small; /* without memory, what fits */
+  size_t room = workspace ? LONGEST : sizeof(small), size;
   struct shard_world world;
-  char ignored[256], who[64] = "";
+  char ignored[1], who[24] = "";
   if (shard_world_get(&world, ignored, sizeof(ignored)) == 0) {
     snprintf(who, sizeof(who), "rank %d: ", world.rank);
   }
-  size_t size = (size_t)snprintf(line, sizeof(line), "libshard: %s%s: ", who, words[level & 3]);
-  size += shard_error_escape(text, line + size, sizeof(line) - size);
+  size = (size_t)snprintf(line, room, "libshard: %s%s: ", who, words[level & 3]);
+  size += shard_error_escape(text, line + size, room - size);
   line[size++] = '\n'; /* in place of the NUL */
   ssize_t ignore = syscall(SYS_write, 2, line, size);
   (void)ignore;
   errno = saved;
+}
+
+void shard_say(int level, const char *format, ...) {
+  int saved = errno;
+  va_list args;
+  if (level >= 0 && level <= (int)shard_config()->log) {
+    SHARD_WORKSPACE(text);
+    va_start(args, format);
+    if (text) {
+      vsnprintf(text, LONGEST, format, args);
+    }
+    va_end(args);
+    errno = saved;
+    shard_log(level, text ? text : format);
+  }
 }

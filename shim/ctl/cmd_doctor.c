@@ -313,11 +313,11 @@ static void check_launcher(void) {
   free(l);
 }
 
-/* Whether the caller's SHARD_DATASET is there. No value is told of any of them. */
+/* Whether the caller's SHARD_DATASET is there. */
 static bool check_datasets(void) {
   struct shard_dataset_item item;
   const char *rest = shard_config()->dataset;
-  for (unsigned k = 1; rest && (rest = shard_dataset_next(rest, &item)); k++) {
+  while (rest && (rest = shard_dataset_next(rest, &item))) {
     char path[PATH_MAX];
     struct stat st;
     snprintf(path, sizeof(path), "%.*s", (int)item.path_length, item.path);
@@ -326,7 +326,7 @@ static bool check_datasets(void) {
                 : S_ISDIR(st.st_mode)  ? 0
                                        : ENOTDIR;
     if (error != 0) {
-      tell(FAIL, "variables", "item %u of SHARD_DATASET cannot be used: %s", k, strerror(error));
+      tell(FAIL, "variables", "SHARD_DATASET='%.500s': %s", path, strerror(error));
       return false;
     }
   }
@@ -338,7 +338,7 @@ static bool check_listings(void) {
   struct shard_listings_item item;
   struct stat st;
   const char *rest = shard_config()->listing;
-  for (unsigned k = 1; rest && (rest = shard_listings_next(rest, &item)); k++) {
+  while (rest && (rest = shard_listings_next(rest, &item))) {
     char path[PATH_MAX];
     struct shard_listing *l;
     snprintf(path, sizeof(path), "%.*s", (int)item.length, item.text);
@@ -351,8 +351,7 @@ static bool check_listings(void) {
       shard_listing_close(rc == 0 ? l : NULL);
     }
     if (rc != 0) {
-      tell(FAIL, "variables", "item %u of SHARD_LISTING cannot be used: %s", k,
-           shard_listing_strerror(rc));
+      tell(FAIL, "variables", "SHARD_LISTING='%.500s': %s", path, shard_listing_strerror(rc));
       return false;
     }
   }

@@ -420,6 +420,7 @@ static void put_often(struct text *t, uint64_t least, uint64_t most) {
 struct total {
   uint64_t own, read, others, distinct, sum, opens, least, most;
   size_t ranks, unknown, unread, twice; /* ranks that have not read all; or a P-th */
+  int idle;                             /* a rank that has opened nothing; -1 */
 };
 
 static bool next_cell(const struct ctl_run *run, size_t dataset, uint64_t epoch, size_t *i) {
@@ -431,7 +432,7 @@ static bool next_cell(const struct ctl_run *run, size_t dataset, uint64_t epoch,
 }
 
 static struct total add_cells(const struct ctl_run *run, size_t dataset, uint64_t epoch) {
-  struct total all = {.least = UINT64_MAX};
+  struct total all = {.least = UINT64_MAX, .idle = -1};
   uint64_t size = (uint64_t)find_size(run);
   for (size_t i = 0; next_cell(run, dataset, epoch, &i); i++) {
     const struct ctl_cell *c = &run->cells[i];
@@ -447,9 +448,20 @@ static struct total add_cells(const struct ctl_run *run, size_t dataset, uint64_
     all.ranks++;
     all.unknown += !c->known;
     all.unread += c->read < c->own;
+    all.idle = c->opens == 0 && (c->own > 0 || !c->known) ? c->rank : all.idle;
     all.twice += c->own > size && size > 1 && c->read + 1 >= part && c->read <= part + 1;
   }
   return all;
+}
+
+/* Whether a rank has opened nothing, and others have. */
+static bool put_idle(struct text *t, const struct total *all) {
+  bool idle = all->idle >= 0 && all->opens > 0;
+  if (idle) {
+    put(t, "; rank %d has opened none: did its program run without libshard (LD_PRELOAD)?",
+        all->idle);
+  }
+  return idle;
 }
 
 /* Of a shard view. */
@@ -509,13 +521,26 @@ static bool judge_own(const struct ctl_run *run, size_t dataset, uint64_t epoch,
     put_rest(t);
     put(t, "%s", partial_ok ? " (--partial-ok)" : "");
   }
+  bool idle = put_idle(t, &all);
   if (all.unread > 0 && all.twice == all.ranks) {
     put(t,
         "; about one in %d of each rank's files: were they divided twice, by libshard and by the "
         "program (DistributedSampler, split_by_node)?",
         size);
   }
-  return all.others == 0 && (all.unread == 0 || partial_ok);
+  return all.others == 0 && !idle && (all.unread == 0 || partial_ok);
+}
+
+/* Whether an epoch is the last of several. */
+static bool is_last(const struct ctl_run *run, size_t dataset, uint64_t epoch) {
+  bool earlier = false, later = false;
+  for (size_t i = 0; i < run->cell_count; i++) {
+    const struct ctl_cell *c = &run->cells[i];
+    bool read = c->dataset == dataset && c->rank >= 0 && c->opens > 0;
+    earlier |= read && c->epoch < epoch;
+    later |= read && c->epoch > epoch;
+  }
+  return earlier && !later;
 }
 
 /* Of a program that divides its files itself. */
@@ -551,7 +576,14 @@ static bool judge_program(struct ctl_run *run, size_t dataset, uint64_t epoch, s
   if (opened < f->used) {
     put(t, "; the steps account for %s", N(f->needed));
   }
-  return (opened >= f->needed || partial_ok) && (all.unknown > 0 || all.others == 0);
+  if (opened < f->needed && is_last(run, dataset, epoch)) {
+    put(t,
+        " (if the run has ended with epoch %" PRIu64 ": these were read ahead, for an epoch that "
+        "never came)",
+        epoch - 1);
+  }
+  return (opened >= f->needed || (!put_idle(t, &all) && partial_ok)) &&
+         (all.unknown > 0 || all.others == 0);
 }
 
 static int by_number(const void *pa, const void *pb) {

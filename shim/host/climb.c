@@ -54,6 +54,8 @@ int shard_climb_open(const char *path, struct statx *st) {
   return rc != 0 ? rc : fd;
 }
 
+int shard_climb_file(const char *path, int flags) { return find_open()(path, flags | O_CLOEXEC); }
+
 void shard_climb_close(int fd) {
   int before;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);

@@ -67,6 +67,10 @@ static inline bool shard_climb_is_same(const struct statx *a, const struct statx
  */
 int shard_climb_open(const char *path, struct statx *st);
 
+/* As open(2), with O_CLOEXEC, of a file that the user has named, by the program's own open(), too.
+ */
+int shard_climb_file(const char *path, int flags);
+
 void shard_climb_close(int fd);
 
 /*

@@ -12,7 +12,8 @@
 
 #include "base/error.h"
 #include "base/path.h"
-#include "libshard.h"
+#include "base/workspace.h"
+#include "config/config.h"
 
 #define MOST_TRIES 3 /* while names change */
 
@@ -27,23 +28,20 @@ static bool is_same_root(const struct shard_climb_root *a, const struct shard_cl
 /* Whether the kernel's path of fd is `path`. */
 static bool has_path(int fd, const char *path) {
   size_t room = strlen(path) + 2;
-  char *now = __builtin_alloca(room);
-  return shard_climb_read_path(fd, now, room) == (ssize_t)room - 2 &&
+  SHARD_WORKSPACE_OF(now, room);
+  return now && shard_climb_read_path(fd, now, room) == (ssize_t)room - 2 &&
          memcmp(now, path, room - 2) == 0;
 }
 
 static void warn_of_move(const struct shard_place_root *root, const struct shard_climb_root *first,
                          const struct shard_climb_root *now) {
   static atomic_bool said;
-  char text[900];
-  if (strcmp(first->path, now->path) != 0 && (first->ino != now->ino || first->dev != now->dev)) {
-    snprintf(text, sizeof(text),
-             "SHARD_DATASET='%.256s' leads to '%.256s' now, and led to '%.256s' before, which is "
-             "not of the dataset any more: change no symbolic link in it while a job runs",
-             root->path, now->path, first->path);
-    if (!atomic_exchange(&said, true)) {
-      shard_log(SHARD_LOG_ERROR, text);
-    }
+  if (strcmp(first->path, now->path) != 0 && (first->ino != now->ino || first->dev != now->dev) &&
+      !atomic_exchange(&said, true)) {
+    shard_say(SHARD_LOG_ERROR,
+              "SHARD_DATASET='%.256s' leads to '%.256s' now, and led to '%.256s' before, which is "
+              "not of the dataset any more: change no symbolic link in it while a job runs",
+              root->path, now->path, first->path);
   }
 }
 
@@ -125,9 +123,9 @@ struct look {
   const struct statx *st;
   struct shard_climb_root *roots;
   size_t count;
-  unsigned changes;    /* `changes` before the roots were looked at */
-  ssize_t length;      /* of its path, or a negative errno */
-  char path[PATH_MAX]; /* the kernel's */
+  unsigned changes; /* `changes` before the roots were looked at */
+  ssize_t length;   /* of its path, or a negative errno */
+  char *path;       /* the kernel's, in PATH_MAX bytes */
 };
 
 static bool is_missing(int rc) { return rc == -ENOENT || rc == -ENOTDIR; }
@@ -269,7 +267,7 @@ static int find_once(struct look *l, struct shard_place_root *known, struct shar
   *out = (struct shard_place){.which = l->count, .other = l->count};
   l->changes = atomic_load(&changes);
   l->path[0] = 0;
-  l->length = shard_climb_read_path(l->fd, l->path, sizeof(l->path));
+  l->length = shard_climb_read_path(l->fd, l->path, PATH_MAX);
   l->length = l->length > 0 && *l->path != '/' ? -ENOENT : l->length;
   for (size_t i = 0; i < l->count; i++) {
     int rc = look_at(l, known, i);
@@ -289,13 +287,15 @@ static int find_once(struct look *l, struct shard_place_root *known, struct shar
 __attribute__((noinline)) int shard_place_find(int fd, const struct statx *st,
                                                struct shard_place_root *known, size_t count,
                                                struct shard_place *out) {
-  struct shard_climb_root *roots = __builtin_alloca(count * sizeof(*roots));
+  SHARD_WORKSPACE_HELD(room);
+  char *room = shard_workspace_take(&room_held, PATH_MAX + count * sizeof(struct shard_climb_root));
   struct look l;
-  int rc = -ESTALE;
+  int rc = room ? -ESTALE : -ENOMEM;
   l.fd = fd;
   l.st = st;
-  l.roots = roots;
+  l.roots = (void *)(room + PATH_MAX);
   l.count = count;
+  l.path = room;
   out->which = count;
   for (int tries = 0; tries < MOST_TRIES && rc < 0 && rc != -EBADF && out->which == count &&
                       !shard_error_is_shortage(rc);

@@ -24,7 +24,7 @@ static bool known;            /* shard_self_init() was here; a program linked st
 /* By the kernel: the C library's realpath() allocates, and constructors ask too. */
 static bool canonical(const char *path, char *buf, size_t size) {
   char link[40];
-  int fd = open(path, O_PATH | O_CLOEXEC);
+  int fd = shard_kernel_open(AT_FDCWD, path, O_PATH);
   if (fd < 0) {
     return false;
   }
@@ -116,7 +116,7 @@ static int open_program(const struct stat *library, const char *path, char *err,
   if (access(path, X_OK) != 0) {
     return -ENOENT;
   }
-  int fd = shard_file_move_fd(open(path, O_PATH | O_CLOEXEC));
+  int fd = shard_file_move_fd(shard_kernel_open(AT_FDCWD, path, O_PATH));
   if (fd < 0) {
     int fault = errno;
     return shard_error_set(err, size, fault == ENOENT ? -EAGAIN : -fault,

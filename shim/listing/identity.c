@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/filesystem.h"
 #include "base/hex.h"
+#include "base/kernel.h"
 #include "base/path.h"
 
 /* f_type of what is made whole, and mounted: squashfs, erofs, ISO 9660, cramfs, romfs. */
@@ -21,7 +22,7 @@ static const uint32_t images[] = {0x73717368, 0xe0f5e1e2, 0x9660, 0x28cd3d45, 0x
 
 /* Read a small file. The length, 0 if it cannot be read. */
 static size_t read_text(const char *path, char *text, size_t size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = shard_kernel_open(AT_FDCWD, path, O_RDONLY);
   ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
   shard_file_close(fd);
   text[n > 0 ? n : 0] = 0;

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "base/workspace.h"
 #include "libshard.h"
 #include "listing/codec.h"
 #include "listing/format.h"
@@ -68,17 +69,15 @@ int shard_listing_map(int fd, const char *file, struct shard_listing **out);
 
 /*
  * shard_names_*() (names.c) read a table, and return -EBADMSG for damage. p->name is the caller's:
- * shard_listing_room() bytes.
+ * shard_listing_room() bytes; NULL is -ENOMEM.
  */
 
-/*
- * The initial value of a position whose buffer is on the stack, no longer than this table's longest
- * name: a host's thread may have a small stack, and names are rarely longer than a hundred bytes.
- */
-#define SHARD_POSITION(t)                                                                          \
-  { .name = __builtin_alloca(shard_listing_room(t)) }
+/* Declare a position `p` of table t, with room for a name until the end of the block. */
+#define SHARD_POSITION(p, t)                                                                       \
+  SHARD_WORKSPACE_OF(p##_name, shard_listing_room(t));                                             \
+  struct shard_position p = {.name = p##_name}
 
-/* Put p before position i <= count. 0 or -EBADMSG. */
+/* Put p before position i <= count. 0, -EBADMSG, or -ENOMEM: p has no room. */
 int shard_names_seek(struct shard_position *p, const struct shard_table *table, uint64_t i);
 
 /* Decode the next name into p->name (p->length bytes, and NUL). 1; 0 at the end; -EBADMSG. */

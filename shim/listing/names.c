@@ -278,8 +278,8 @@ int shard_names_seek(struct shard_position *p, const struct shard_table *t, uint
   p->position = i;
   p->left = 0;
   p->extent = 0;
-  if (i >= t->count) {
-    return 0;
+  if (!p->name || i >= t->count) {
+    return p->name ? 0 : -ENOMEM;
   }
   int rc = enter_extent(p, i, t->extent_count);
   while (rc == 0 && p->position < i) {
@@ -331,7 +331,7 @@ ssize_t shard_listing_name(const struct shard_listing *l, uint64_t i, char *buf,
   if (i >= l->names.count) {
     return -EINVAL;
   }
-  struct shard_position p = SHARD_POSITION(&l->names);
+  SHARD_POSITION(p, &l->names);
   int rc = shard_names_seek(&p, &l->names, i);
   if (rc == 0) {
     rc = step_extent(&p);
@@ -428,11 +428,14 @@ static int64_t find_in_run(const struct target *w, struct shard_position *p,
 /* As shard_names_lower_bound(). *equal: the name at that position is `name` itself. */
 static int64_t find_lower_bound(const struct shard_table *t, const char *name, size_t length,
                                 bool *equal) {
-  struct shard_position p = SHARD_POSITION(t);
+  SHARD_POSITION(p, t);
   struct target w = {t, name, length};
   struct shard_extent e;
   const uint8_t *record;
   *equal = false;
+  if (!p.name) {
+    return -ENOMEM;
+  }
   p.table = t;
   int64_t k = count_not_after(&w, &p, t->extent_count, step_to_extent, NULL);
   if (k <= 0) {
@@ -475,7 +478,10 @@ int shard_names_below(const struct shard_table *t, const char *path, size_t leng
   if (length == 0) {
     return 0;
   }
-  char *key = __builtin_alloca(length + 2);
+  SHARD_WORKSPACE_OF(key, length + 2);
+  if (!key) {
+    return -ENOMEM;
+  }
   memcpy(key, path, length);
   int64_t first = shard_names_lower_bound(t, key, length);
   key[length - 1] = '/' + 1;

@@ -343,10 +343,10 @@ static int verify_table(const struct shard_listing *l, const struct shard_table_
       return -EBADMSG;
     }
   }
-  struct shard_position p = SHARD_POSITION(t);
-  char *last = __builtin_alloca((size_t)t->longest + 1);
+  SHARD_POSITION(p, t);
+  SHARD_WORKSPACE_OF(last, shard_listing_room(t));
   size_t last_length = 0;
-  int rc = shard_names_seek(&p, t, 0);
+  int rc = last ? shard_names_seek(&p, t, 0) : -ENOMEM;
   while (rc == 0 && (rc = shard_names_next(&p)) > 0) {
     if (last_length && !shard_codec_may_follow(t->order, last, last_length, p.name, p.length)) {
       return -EBADMSG;

@@ -19,7 +19,8 @@
 #include "base/file.h"
 #include "base/kernel.h"
 #include "base/trust.h"
-#include "libshard.h"
+#include "base/workspace.h"
+#include "config/config.h"
 
 #define IN_SEGMENT (SHARD_LOG_SEGMENT / sizeof(struct shard_log_note))
 #define IN_HEAD (SHARD_LOG_HEAD / sizeof(struct shard_log_note))
@@ -77,15 +78,17 @@ static void *map(int fd, off_t at) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-static int make_path(const char *name, char path[PATH_MAX]) {
-  return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX ? 0 : ENAMETOOLONG;
+static int make_path(const char *name, char *path) {
+  return !path                                                        ? ENOMEM
+         : snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX ? 0
+                                                                      : ENAMETOOLONG;
 }
 
 /* Open this process's log once more. -1: its name leads elsewhere. */
 static int reopen(void) {
   struct shard_log_head found;
   struct stat st;
-  char path[PATH_MAX];
+  SHARD_WORKSPACE(path);
   size_t size = offsetof(struct shard_log_head, ended);
   int fd = make_path(head()->name, path) == 0
                ? shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
@@ -102,13 +105,11 @@ static int reopen(void) {
 
 /* When this process was started: clock ticks from boot; 0: not known. */
 static uint64_t find_start(void) {
-  char text[1024] = "";
-  int fd = shard_kernel_open(AT_FDCWD, "/proc/self/stat", O_RDONLY);
-  if (fd >= 0) {
-    syscall(SYS_read, fd, text, sizeof(text) - 1);
-    shard_kernel_close(fd);
-  }
-  char *p = strrchr(text, ')'); /* the name before it may hold anything */
+  SHARD_WORKSPACE(text);
+  int fd = text ? shard_kernel_open(AT_FDCWD, "/proc/self/stat", O_RDONLY) : -1;
+  long n = fd >= 0 ? syscall(SYS_read, fd, text, SHARD_WORKSPACE_SIZE - 1) : 0;
+  shard_kernel_close(fd);
+  char *p = n > 0 ? (text[n] = 0, strrchr(text, ')')) : NULL; /* a name before it may have any */
   for (int field = 2; p && field < 22; field++) {
     p = strchr(p + 1, ' ');
   }
@@ -119,7 +120,7 @@ static void fill(struct shard_log_head *h) {
   struct utsname system;
   struct shard_world world;
   struct stat st;
-  char ignored[500];
+  char ignored[1];
   int rc = shard_world_get(&world, ignored, sizeof(ignored));
   h->magic = SHARD_LOG_MAGIC;
   h->pid = getpid();
@@ -138,7 +139,7 @@ static void fill(struct shard_log_head *h) {
 
 /* Make a file of a name that nobody has. A descriptor, or a negative errno. */
 static int create(struct shard_log_head *h) {
-  char path[PATH_MAX];
+  SHARD_WORKSPACE(path);
   if (mkdir(folder, 0777) != 0 && errno != EEXIST && errno != EROFS) {
     return -errno;
   }
@@ -197,14 +198,13 @@ static int extend(size_t k, void **out) {
 static void complain(int rc) {
   static atomic_bool said;
   struct shard_world world;
-  char text[PATH_MAX + 200], ignored[500];
+  char ignored[1];
   if (!atomic_exchange(&said, true) &&
       (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0)) {
-    snprintf(text, sizeof(text),
-             "SHARD_STATS='%.900s': cannot write the log of process %ld there: %s; name a folder "
-             "that can be written to (what this process opens is in no statistics)",
-             folder, (long)getpid(), strerror(rc));
-    shard_log(SHARD_LOG_ERROR, text);
+    shard_say(SHARD_LOG_ERROR,
+              "SHARD_STATS='%.900s': cannot write the log of process %ld there: %s; name a folder "
+              "that can be written to (what this process opens is in no statistics)",
+              folder, (long)getpid(), strerror(rc));
   }
 }
 

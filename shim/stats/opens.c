@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stats/opens.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/kernel.h"
+#include "base/workspace.h"
 #include "base/xxh64.h"
 #include "host/place.h"
 
@@ -116,6 +118,7 @@ static struct kept {
 } kept_spots[KEPT];
 
 #define PATH_ROOM (2UL * PATH_MAX)
+static_assert(PATH_ROOM + NAME_MAX + 2 <= SHARD_WORKSPACE_SIZE, "a name goes behind the path");
 
 /* Fill in s->dataset and base, and path[PATH_ROOM]. false: it cannot be told. */
 __attribute__((noinline)) static bool
@@ -222,13 +225,14 @@ static int lose(int fd) {
  * the dataset. */
 static int find_name(int fd, int dirfd, const char *directory, const char *name, uint64_t *hash,
                      bool *outside) {
-  char path[PATH_ROOM + NAME_MAX + 2];
+  SHARD_WORKSPACE(path);
   struct spot s;
   struct statx st;
   struct stat file;
   size_t length = strlen(name);
   *outside = false;
-  if (shard_climb_stat(dirfd, directory, &st) != 0 || !locate(dirfd, directory, &st, &s, path)) {
+  if (!path || shard_climb_stat(dirfd, directory, &st) != 0 ||
+      !locate(dirfd, directory, &st, &s, path)) {
     return lose(fd);
   }
   *outside = s.dataset < 0 ||
@@ -247,10 +251,10 @@ static int find_name(int fd, int dirfd, const char *directory, const char *name,
 /* A link elsewhere may lead to a dataset's file, such as one in /dev/fd. Within a dataset a link is
  * a name of its own. */
 __attribute__((noinline)) static int find_linked(int fd, char *directory, uint64_t *hash) {
-  char real[PATH_MAX];
+  SHARD_WORKSPACE(real);
   struct stat st;
   bool ignored;
-  ssize_t n = shard_climb_read_path(fd, real, sizeof(real));
+  ssize_t n = real ? shard_climb_read_path(fd, real, PATH_MAX) : -1;
   if (n < 0 || shard_kernel_fstat(fd, &st) != 0) {
     return lose(fd);
   }
@@ -261,9 +265,12 @@ __attribute__((noinline)) static int find_linked(int fd, char *directory, uint64
 }
 
 int shard_opens_locate(int fd, int dirfd, const char *opened, uint64_t *hash) {
-  char directory[PATH_MAX];
-  const char *name = split(opened, directory);
+  SHARD_WORKSPACE(directory);
   struct stat st;
+  if (!directory) {
+    return lose(fd);
+  }
+  const char *name = split(opened, directory);
   bool outside = false;
   int found = name ? find_name(fd, dirfd, directory, name, hash, &outside) : -1;
   return outside && shard_kernel_stat(dirfd, opened, &st, AT_SYMLINK_NOFOLLOW) == 0 &&

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/kernel.h"
+#include "base/workspace.h"
 #include "base/xxh64.h"
 #include "cache/job.h"
 #include "config/config.h"
@@ -74,30 +75,31 @@ int shard_stats_find(const char *item) {
 /* Note that this process knows the dataset, and how; digest and file may be NULL. */
 static void tell_share(int i, uint64_t epoch, const struct shard_log_share *how, const char *digest,
                        const char *file) {
-  union {
-    struct shard_log_share share;
-    char bytes[SHARD_LOG_SHARE_MOST];
-  } u = {.share = *how};
-  size_t room = sizeof(u) - sizeof(u.share) - PATH_MAX;
-  size_t n = shard_opens_root(i, u.share.texts, room);
+  SHARD_WORKSPACE(workspace);
+  struct shard_log_share *share = (void *)workspace;
+  size_t n = 0;
+  if (share) {
+    *share = *how;
+    n = shard_opens_root(i, share->texts, SHARD_LOG_SHARE_MOST - sizeof(*share) - PATH_MAX);
+  }
   if (epoch >= SHARD_LOG_EPOCHS || n == 0) {
     shard_log_lose();
     return;
   }
-  u.share.root_length = (uint32_t)n;
+  share->root_length = (uint32_t)n;
   if (digest) {
-    memcpy(u.share.digest, digest, sizeof(u.share.digest));
+    memcpy(share->digest, digest, sizeof(share->digest));
   }
   int fd = file ? shard_kernel_open(AT_FDCWD, file, O_PATH) : -1; /* it may be a relative path */
-  ssize_t length = fd < 0 ? 0 : shard_climb_read_path(fd, u.share.texts + n, PATH_MAX);
+  ssize_t length = fd < 0 ? 0 : shard_climb_read_path(fd, share->texts + n, PATH_MAX);
   shard_kernel_close(fd);
-  size_t size = sizeof(u.share) + n + (length > 0 ? (size_t)length : 0) + 1;
-  uint64_t log = shard_log_number(), hash = shard_xxh64(&u, size, epoch);
+  size_t size = sizeof(*share) + n + (length > 0 ? (size_t)length : 0) + 1;
+  uint64_t log = shard_log_number(), hash = shard_xxh64(share, size, epoch);
   if (log != 0 && atomic_load(&reading[i].told) == log &&
       (atomic_load(&reading[i].latest) == hash || how->how == SHARD_LOG_UNLISTED)) {
     return;
   }
-  shard_log_share(&u.share, size, shard_log_what(epoch, (unsigned)i, SHARD_LOG_SHARE));
+  shard_log_share(share, size, shard_log_what(epoch, (unsigned)i, SHARD_LOG_SHARE));
   atomic_store(&reading[i].latest, hash);
   atomic_store(&reading[i].told, shard_log_number());
 }
@@ -130,10 +132,10 @@ void shard_stats_share(int i, const struct shard_stats_share *s) {
 
 /* Add a dataset that the program divides itself. Its number, or -1. */
 static int add_program(const char *root, const struct shard_options *options) {
-  char path[PATH_MAX];
+  SHARD_WORKSPACE(path);
   if (!strstr(root, "://")) { /* it may be a relative path */
     int fd = shard_kernel_open(AT_FDCWD, root, O_PATH | O_DIRECTORY);
-    root = fd >= 0 && shard_climb_read_path(fd, path, sizeof(path)) > 0 ? path : NULL;
+    root = fd >= 0 && path && shard_climb_read_path(fd, path, PATH_MAX) > 0 ? path : NULL;
     shard_kernel_close(fd);
   }
   return root ? shard_opens_add(root, true, options) : -1;
@@ -170,7 +172,7 @@ int shard_stats_dataset(const char *root, const struct shard_listing *listing, u
                         uint64_t needed) {
   struct shard_listing_info info;
   struct shard_options options;
-  char ignored[300];
+  char ignored[1];
   shard_listing_info(listing, &info);
   const struct shard_log_share share = PROGRAM(info.entries, used, needed);
   int rc = shard_options_parse(&options, info.options, ignored, sizeof(ignored));
@@ -226,8 +228,8 @@ void shard_stats_opened(int fd, int dirfd, const char *path, int flags) {
 /* A name of a dataset. */
 static void note_name(int i, uint64_t epoch, enum shard_log_kind kind, const char *name,
                       size_t length) {
-  char path[2 * PATH_MAX];
-  size_t n = length < PATH_MAX ? shard_opens_root(i, path, PATH_MAX) : 0;
+  SHARD_WORKSPACE(path);
+  size_t n = path && length < PATH_MAX ? shard_opens_root(i, path, PATH_MAX) : 0;
   if (n == 0) {
     shard_log_lose();
     return;

@@ -22,7 +22,7 @@
 /* Whether the listing has the directory `path`: it was there when the listing was made. */
 static int was_listed(const struct shard_listing *l, const char *path, size_t length) {
   const struct shard_table *t = &l->others;
-  struct shard_position p = SHARD_POSITION(t);
+  SHARD_POSITION(p, t);
   struct shard_attributes attributes;
   if (length == 0) {
     return 1;
@@ -48,24 +48,21 @@ static size_t path_length(const struct shard_served *s) { return s->base ? s->ba
 /* Who sets SHARD_LISTING may want that and no more to be read. */
 static void warn_of_listing(int local_rank) {
   static atomic_bool said;
-  char text[500];
   const char *listing = shard_config()->listing;
   if (listing && !atomic_exchange(&said, true) && local_rank <= 0) {
-    snprintf(text, sizeof(text),
-             "SHARD_LISTING='%.300s' is not used: SHARD_STRATEGY=hash takes none; unset one",
-             listing);
-    shard_log(SHARD_LOG_WARN, text);
+    shard_say(SHARD_LOG_WARN,
+              "SHARD_LISTING='%.300s' is not used: SHARD_STRATEGY=hash takes none; unset one",
+              listing);
   }
 }
 
 int shard_choose_refuse_table(const struct shard_served *s, const char *format, const char *path,
                               size_t length) {
   static atomic_bool said;
-  char text[900], table[561];
+  char table[561];
   snprintf(table, sizeof(table), "%.256s%s%.*s", s->dataset->path, length ? "/" : "", (int)length,
            path);
-  snprintf(text, sizeof(text), "SHARD_DATASET: " SHARD_TABLE_REFUSED, table, format);
-  shard_once_complain(&said, text);
+  shard_once_complain(&said, "SHARD_DATASET: " SHARD_TABLE_REFUSED, table, format);
   return -EINVAL;
 }
 
@@ -83,7 +80,6 @@ static int choose_hash(struct shard_served *s, int local_rank) {
  * more. */
 static void warn_of_few(const struct shard_served *s) {
   enum { FEW = 1, MORE = 2 };
-  char text[700];
   if (!s->leaf || s->scope.begin == s->scope.end || s->share.strategy != SHARD_STRATEGY_STRIDE ||
       s->options->sample == SHARD_SAMPLE_DIRECTORY) {
     return;
@@ -95,13 +91,12 @@ static void warn_of_few(const struct shard_served *s) {
   if (before == (FEW | MORE) || (before | now) != (FEW | MORE)) {
     return;
   }
-  snprintf(
-      text, sizeof(text),
+  shard_datasets_say_once(
+      "few",
       "SHARD_DATASET='%.300s': some directories have fewer files than there are ranks (%u), and "
       "others more: a program that numbers classes by the files that it sees numbers them "
       "differently in each rank; give it the list of classes, or start fewer ranks",
       s->dataset->path, (unsigned)s->share.size);
-  shard_datasets_say_once("few", text);
 }
 
 /* From the listing, if that has the directory. */
@@ -125,13 +120,11 @@ static int choose_listing(struct shard_served *s) {
 /* Whether the names suffice for SHARD_REMAINDER: 0, or -EINVAL and a line. */
 static int judge_count(const char *dataset, uint32_t size, uint64_t n) {
   static atomic_bool said;
-  char text[700];
   if (shard_share_suffices(shard_config()->remainder, size, n)) {
     return 0;
   }
-  snprintf(text, sizeof(text), SHARD_TOO_FEW "; listing calls on it fail", dataset,
-           (unsigned long long)n, (unsigned)size);
-  shard_once_complain(&said, text);
+  shard_once_complain(&said, SHARD_TOO_FEW "; listing calls on it fail", dataset,
+                      (unsigned long long)n, (unsigned)size);
   return -EINVAL;
 }
 

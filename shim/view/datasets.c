@@ -2,12 +2,14 @@
 #include "view/datasets.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/workspace.h"
 #include "base/xxh64.h"
 #include "cache/job.h"
 #include "config/config.h"
@@ -71,15 +73,14 @@ static const char *guess(const char *path) {
  * makes its data. */
 static void warn_of_root(const char *path, int error) {
   static atomic_bool said;
-  char text[700];
   bool missing = error == ENOENT || error == ENOTDIR;
   const char *hint = missing ? guess(path) : "mount it anew, or let this user enter all above it";
-  snprintf(text, sizeof(text), "SHARD_DATASET='%.256s': %s; %s, %s", path, strerror(error),
-           hint ? hint : "correct it",
-           missing ? "or make the directory. Until it is there nothing is divided: every rank "
-                     "sees all that it lists"
-                   : "or correct it. Listing calls on what lies below that path fail");
-  shard_once_complain(&said, text);
+  shard_once_complain(
+      &said, "SHARD_DATASET='%.256s': %s; %s, %s", path, strerror(error),
+      hint ? hint : "correct it",
+      missing ? "or make the directory. Until it is there nothing is divided: every rank "
+                "sees all that it lists"
+              : "or correct it. Listing calls on what lies below that path fail");
 }
 
 /* Add a dataset. 0 or -ENOMEM. */
@@ -163,7 +164,7 @@ const struct shard_datasets *shard_datasets_set_up(void) {
 
 int shard_datasets_find_epoch(struct shard_view_dataset *d, bool begins, int64_t *epoch) {
   static atomic_bool said;
-  char err[500], text[900];
+  char err[500];
   int64_t known = atomic_load(&d->epoch);
   if (!begins && known != UNREAD) {
     *epoch = known;
@@ -171,8 +172,7 @@ int shard_datasets_find_epoch(struct shard_view_dataset *d, bool begins, int64_t
   }
   int rc = shard_epoch_read(epoch, err, sizeof(err));
   if (rc != 0) {
-    snprintf(text, sizeof(text), "%s; listing calls on '%.256s' fail", err, d->path);
-    shard_once_complain(&said, text);
+    shard_once_complain(&said, "%s; listing calls on '%.256s' fail", err, d->path);
   }
   if (begins) {
     atomic_store(&d->epoch, rc ? UNREAD : *epoch);
@@ -246,12 +246,17 @@ int shard_datasets_find_rank(char *err, size_t size) {
   return rc;
 }
 
-void shard_datasets_say_once(const char *kind, const char *text) {
+void shard_datasets_say_once(const char *kind, const char *format, ...) {
   struct shard_launcher *found = malloc(sizeof(*found));
-  if (found) {
+  SHARD_WORKSPACE(text);
+  va_list args;
+  va_start(args, format);
+  if (found && text) {
+    vsnprintf(text, SHARD_WORKSPACE_SIZE, format, args);
     shard_launcher_find(found);
     shard_job_say_once(found, kind, text);
   }
+  va_end(args);
   free(found);
 }
 

@@ -80,8 +80,9 @@ struct shard_datasets_rank {
  */
 int shard_datasets_find_rank(char *err, size_t size);
 
-/* Print a warning, unless a process of the job has printed one of this kind. */
-void shard_datasets_say_once(const char *kind, const char *text);
+/* Print a warning, in printf(3)'s way, unless a process of the job has printed one of this kind. */
+__attribute__((format(printf, 2, 3))) void shard_datasets_say_once(const char *kind,
+                                                                   const char *format, ...);
 
 /* What was found. */
 struct shard_datasets_rank shard_datasets_get_rank(void);

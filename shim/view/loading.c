@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "base/workspace.h"
 #include "cache/cache.h"
 #include "config/config.h"
 #include "config/pattern.h"
@@ -22,6 +23,7 @@
 #include "view/datasets.h"
 #include "view/once.h"
 
+#define ERROR_ROOM 700
 #define SAMPLES 16 /* names of a text that are looked for */
 
 /* The listing of one epoch, where SHARD_LISTING has one for each (%e). */
@@ -110,26 +112,23 @@ static int check_sets(const struct shard_view_dataset *d, const struct shard_lis
 /* Of a sample that is larger than a share of all files. For those who ask what is done: datasets
  * that differ in how many samples they have are no pairs; often they need not be. */
 static void warn_of_samples(const struct shard_view_dataset *d) {
-  char text[900];
   const struct shard_datasets *all = shard_datasets_get();
   const struct shard_header *h = d->listing->header;
   uint32_t size = shard_datasets_get_rank().size;
   if (h->sample && h->largest > h->names.count / size) {
-    snprintf(
-        text, sizeof(text),
+    shard_datasets_say_once(
+        "sample",
         "SHARD_DATASET='%.256s': a sample has %llu of all %llu files, more than a rank's share "
         "of %u ranks; start fewer ranks, or set SHARD_SAMPLE=file",
         d->path, (unsigned long long)h->largest, (unsigned long long)h->names.count, size);
-    shard_datasets_say_once("sample", text);
   }
   for (const struct shard_view_dataset *o = all->items; o < all->items + all->count; o++) {
     if (o != d && atomic_load(&o->state) == SHARD_ONCE_READY && o->listing &&
         shard_listing_samples(o->listing) != shard_listing_samples(d->listing)) {
-      snprintf(text, sizeof(text),
-               "SHARD_DATASET: '%.256s' has %llu samples, and '%.256s' %llu: they are no pairs",
-               o->path, (unsigned long long)shard_listing_samples(o->listing), d->path,
-               (unsigned long long)shard_listing_samples(d->listing));
-      shard_log(SHARD_LOG_INFO, text);
+      shard_say(SHARD_LOG_INFO,
+                "SHARD_DATASET: '%.256s' has %llu samples, and '%.256s' %llu: they are no pairs",
+                o->path, (unsigned long long)shard_listing_samples(o->listing), d->path,
+                (unsigned long long)shard_listing_samples(d->listing));
     }
   }
 }
@@ -147,7 +146,6 @@ static int open_listing(struct shard_view_dataset *d, char *err, size_t size) {
 /* A prefix of a bucket below which there is no key is probably a wrong one, and so are patterns
  * that no name matches: then every rank has all of the names. */
 static void warn_if_empty(const struct shard_view_dataset *d) {
-  char text[900];
   const struct shard_datasets *all = shard_datasets_get();
   const char *include = all->options.include;
   bool empty = d->listing->names.count == 0;
@@ -155,44 +153,40 @@ static void warn_if_empty(const struct shard_view_dataset *d) {
   bool told =
       empty && !all->is_manifest && !all->per_rank && shard_datasets_get_rank().local_rank <= 0;
   if (told && !d->url && *include && d->listing->others.count > 0) {
-    snprintf(
-        text, sizeof(text),
+    shard_say(
+        SHARD_LOG_WARN,
         "SHARD_INCLUDE='%.300s': no name below '%.256s' matches, so all ranks have all of them",
         include, d->path);
-    shard_log(SHARD_LOG_WARN, text);
   }
   if (told && d->url) {
-    snprintf(text, sizeof(text),
-             "SHARD_DATASET='%.256s=%.300s': there is no key %s%.100s%sbelow that prefix, so the "
-             "directory shows no files",
-             d->path, d->url, *include ? "of SHARD_INCLUDE='" : "", include, *include ? "' " : "");
-    shard_log(SHARD_LOG_WARN, text);
+    shard_say(SHARD_LOG_WARN,
+              "SHARD_DATASET='%.256s=%.300s': there is no key %s%.100s%sbelow that prefix, so the "
+              "directory shows no files",
+              d->path, d->url, *include ? "of SHARD_INCLUDE='" : "", include, *include ? "' " : "");
   }
 }
 
-static void tell_serving(const struct shard_view_dataset *d) {
-  char text[500];
+__attribute__((noinline)) static void tell_serving(const struct shard_view_dataset *d) {
   struct shard_listing_info info;
   shard_listing_info(d->listing, &info);
-  snprintf(text, sizeof(text), "serving '%.300s': %llu entries, digest %.16s", d->path,
-           (unsigned long long)info.entries, info.digest);
-  shard_log(SHARD_LOG_INFO, text);
+  shard_say(SHARD_LOG_INFO, "serving '%.300s': %llu entries, digest %.16s", d->path,
+            (unsigned long long)info.entries, info.digest);
 }
 
 /* Open the dataset's listing, and set d->error. */
 static void load(struct shard_view_dataset *d) {
-  char err[700], text[900];
+  SHARD_WORKSPACE(err);
   d->listing = NULL; /* a parent that forked in the middle of this may have left something */
-  d->error = open_listing(d, err, sizeof(err));
-  d->error = d->error ? d->error : check_names(d, d->listing, err, sizeof(err));
-  d->error = d->error ? d->error : check_sets(d, d->listing, err, sizeof(err));
+  d->error = err ? open_listing(d, err, ERROR_ROOM) : -ENOMEM;
+  d->error = d->error ? d->error : check_names(d, d->listing, err, ERROR_ROOM);
+  d->error = d->error ? d->error : check_sets(d, d->listing, err, ERROR_ROOM);
   if (d->error == -EACCES) {
     d->error = -EPERM;
   }
   if (d->error != 0) {
-    snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail", err, d->path);
     if (!shard_error_is_shortage(d->error) || !d->told) {
-      shard_log(SHARD_LOG_ERROR, text);
+      shard_say(SHARD_LOG_ERROR, "%s; listing calls on '%.100s' fail", err ? err : strerror(ENOMEM),
+                d->path);
     }
     d->told = true;
     shard_listing_close(d->listing);
@@ -227,22 +221,22 @@ static struct shard_edition *find_edition(struct shard_view_dataset *d, uint64_t
 
 /* Open the edition of an epoch. NULL and *rc: there was no descriptor or memory for it. */
 static struct shard_edition *open_edition(struct shard_view_dataset *d, uint64_t epoch, int *rc) {
-  char err[700], text[900];
+  SHARD_WORKSPACE(err);
   struct shard_edition *e = calloc(1, sizeof(*e));
   *rc = -ENOMEM;
-  if (!e) {
+  if (!e || !err) {
+    free(e);
     return NULL;
   }
   e->epoch = epoch;
-  *rc = open_named(d, epoch, &e->listing, err, sizeof(err));
-  *rc = *rc ? *rc : check_names(d, e->listing, err, sizeof(err));
-  e->error = *rc = *rc ? *rc : check_sets(d, e->listing, err, sizeof(err));
+  *rc = open_named(d, epoch, &e->listing, err, ERROR_ROOM);
+  *rc = *rc ? *rc : check_names(d, e->listing, err, ERROR_ROOM);
+  e->error = *rc = *rc ? *rc : check_sets(d, e->listing, err, ERROR_ROOM);
   if (*rc != 0) {
     shard_listing_close(e->listing);
     e->listing = NULL;
-    snprintf(text, sizeof(text), "%s; listing calls on '%.100s' fail in epoch %llu", err, d->path,
-             (unsigned long long)epoch);
-    shard_log(SHARD_LOG_ERROR, text);
+    shard_say(SHARD_LOG_ERROR, "%s; listing calls on '%.100s' fail in epoch %llu", err, d->path,
+              (unsigned long long)epoch);
   }
   if (shard_error_is_shortage(*rc)) {
     free(e);
@@ -279,9 +273,7 @@ int shard_loading_report_damage(const struct shard_listing *l, int rc) {
   if (rc != -EBADMSG) {
     return rc;
   }
-  char text[700];
-  snprintf(text, sizeof(text), "listing '%.300s' of '%.256s' is damaged; remove it", l->file,
-           l->source);
-  shard_once_complain(&damage_told, text);
+  shard_once_complain(&damage_told, "listing '%.300s' of '%.256s' is damaged; remove it", l->file,
+                      l->source);
   return -EIO;
 }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "base/words.h"
-#include "libshard.h"
+#include "config/config.h"
 
 /* What an atomic_int slot holds, if not the mark of the memory that it is being filled in. */
 enum { SHARD_ONCE_EMPTY = 0, SHARD_ONCE_READY = -1 };
@@ -33,9 +33,6 @@ static inline int shard_once_enter(atomic_int *slot) {
 /* state: SHARD_ONCE_READY, or SHARD_ONCE_EMPTY if the next one shall try again. */
 void shard_once_leave(atomic_int *slot, int state);
 
-/* Print an error, unless *said, which is then set. */
-static inline void shard_once_complain(atomic_bool *said, const char *text) {
-  if (!atomic_exchange(said, true)) {
-    shard_log(SHARD_LOG_ERROR, text);
-  }
-}
+/* Print an error, in printf(3)'s way, unless *said, which is then set. */
+#define shard_once_complain(said, ...)                                                             \
+  (atomic_exchange(said, true) ? (void)0 : shard_say(SHARD_LOG_ERROR, __VA_ARGS__))

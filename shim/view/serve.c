@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
+#include "base/workspace.h"
 #include "config/config.h"
 #include "host/real.h"
 #include "listing/markers.h"
@@ -81,8 +82,10 @@ struct entry_walk {
   struct shard_sample_cursor samples;
 };
 
-#define ENTRY_WALK(s, t, stop)                                                                     \
-  { .served = (s), .table = (t), .p = SHARD_POSITION(t), .end = (stop), .block = ~0ULL }
+#define ENTRY_WALK(w, s, t, stop)                                                                  \
+  SHARD_WORKSPACE_OF(w##_name, shard_listing_room(t));                                             \
+  struct entry_walk w = {                                                                          \
+      .served = (s), .table = (t), .p = {.name = w##_name}, .end = (stop), .block = ~0ULL}
 
 /* Leap to what follows the sub-tree whose name lies in p.name up to `slash`. */
 static int leap(struct entry_walk *w, const char *slash) {
@@ -179,7 +182,7 @@ static int emit_range(struct entry_walk *w, struct entry_buffer *o, uint64_t fro
 static int emit_others(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
                        uint64_t base) {
   const struct shard_scope *in = &s->scope;
-  struct entry_walk w = ENTRY_WALK(s, &in->listing->others, in->others_end);
+  ENTRY_WALK(w, s, &in->listing->others, in->others_end);
   return emit_range(&w, o, from < in->others_begin ? in->others_begin : from, base);
 }
 
@@ -199,7 +202,7 @@ static int emit_in_order(const struct shard_served *s, struct entry_buffer *o, u
       return (int)end;
     }
     uint64_t stop = (uint64_t)end < s->scope.end ? (uint64_t)end : s->scope.end;
-    struct entry_walk w = ENTRY_WALK(s, &l->names, stop);
+    ENTRY_WALK(w, s, &l->names, stop);
     w.sift = sift;
     rc = emit_range(&w, o, from < (uint64_t)begin ? (uint64_t)begin : from, base);
   }
@@ -271,7 +274,7 @@ static int next_sample(struct shuffled_walk *v) {
 static int emit_shuffled(const struct shard_served *s, struct entry_buffer *o, uint64_t from,
                          uint64_t base) {
   const struct shard_table *t = &s->scope.listing->names;
-  struct entry_walk w = ENTRY_WALK(s, t, s->scope.end);
+  ENTRY_WALK(w, s, t, s->scope.end);
   struct shuffled_walk v;
   int rc = begin_shuffled(&v, s, from);
   while (rc == 0) {
@@ -349,7 +352,7 @@ static int has_directory(const struct shard_served *s) {
   if (in->others_begin >= in->others_end) {
     return 0;
   }
-  struct entry_walk w = ENTRY_WALK(s, t, in->others_end);
+  ENTRY_WALK(w, s, t, in->others_end);
   for (uint64_t i = in->others_begin; i < in->others_end; i++) {
     uint64_t ino;
     uint8_t type = DT_UNKNOWN;
@@ -455,7 +458,11 @@ static int is_seen(const struct shard_served *s, int fd, const struct dirent64 *
 ssize_t shard_serve_filtered(const struct shard_served *s, int fd, void *buf, size_t size) {
   char small[SMALL_READ] __attribute__((aligned(8)));
   /* Not NAME_MAX: names in FUSE, FAT and the like may have more bytes. */
-  char *path = __builtin_alloca(s->base + PATH_MAX), *to = buf;
+  SHARD_WORKSPACE_HELD(path);
+  char *path = shard_workspace_take(&path_held, s->base + PATH_MAX), *to = buf;
+  if (!path) {
+    return -ENOMEM;
+  }
   memcpy(path, s->path, s->base);
   /* Another rank's entry may not fit into the caller's buffer: then ours takes it. */
   bool indirect = size < sizeof(small);

@@ -60,6 +60,8 @@ static enum shard_view current_view(void) {
     int undecided = -1;
     if (!atomic_compare_exchange_strong(&view_now, &undecided, view)) {
       view = undecided;
+    } else if (config->view == SHARD_VIEW_OFF) {
+      shard_say(SHARD_LOG_INFO, "SHARD_VIEW=off: this process sees all of SHARD_DATASET");
     }
   }
   return (enum shard_view)view;
@@ -141,7 +143,7 @@ static int find_rank(void) {
   fault[0] = 0;
   int rc = all->error != 0 ? all->error : shard_datasets_find_rank(fault, sizeof(fault));
   if (rc != 0 && *why) {
-    shard_once_complain(&said, why);
+    shard_once_complain(&said, "%s", why);
   }
   return rc;
 }
@@ -182,39 +184,45 @@ __attribute__((noinline)) static int serve_place(int fd, struct shard_view_datas
 }
 
 /* Directory fd is of a root that is not to be served. The errno that is documented for rc. */
-static int refuse_root(const struct shard_place *place, int rc) {
+__attribute__((noinline)) static int refuse_root(const struct shard_place *place, int rc) {
   static atomic_bool said;
   const struct shard_datasets *all = shard_datasets_get();
   const char *path = all->items[place->which].path;
-  char text[900];
   if (place->other < all->count) {
-    snprintf(text, sizeof(text),
-             "SHARD_DATASET names '%.300s' and '%.300s', which are one directory, or one lies in "
-             "the other; listing calls on both fail: name one of them",
-             path, all->items[place->other].path);
+    shard_once_complain(
+        &said,
+        "SHARD_DATASET names '%.300s' and '%.300s', which are one directory, or one lies in "
+        "the other; listing calls on both fail: name one of them",
+        path, all->items[place->other].path);
   } else {
-    snprintf(text, sizeof(text), "SHARD_DATASET='%.300s' cannot be listed: %s; %s", path,
-             strerror(-rc),
-             rc == -ENAMETOOLONG ? "a directory's path has at most 4095 bytes"
-                                 : "correct it, mount it anew, or let this user enter the "
-                                   "directories above it");
+    shard_once_complain(
+        &said, "SHARD_DATASET='%.300s' cannot be listed: %s; %s", path, strerror(-rc),
+        rc == -ENAMETOOLONG ? "a directory's path has at most 4095 bytes"
+                            : "correct it, mount it anew, or let this user enter the "
+                              "directories above it");
   }
-  shard_once_complain(&said, text);
   return rc == -EACCES ? -EPERM : rc;
 }
 
 /* It cannot be told whether directory fd is of a dataset, so nobody lists it. */
-static int refuse_unknown(int fd, int rc) {
+__attribute__((noinline)) static int refuse_unknown(int fd, int rc) {
   static atomic_bool said;
-  char text[900], name[300];
+  char name[300];
   ssize_t n = shard_climb_read_path(fd, name, sizeof(name));
-  snprintf(text, sizeof(text),
-           "cannot tell whether directory '%s' is of SHARD_DATASET: %s; listing calls on it fail; "
-           "that takes statx(2) or stat(2), leave to enter the directories above it, and /proc; "
-           "and nothing may be mounted over it, nor its mount be detached",
-           n > 0 ? name : "?", strerror(-rc));
-  shard_once_complain(&said, text);
+  shard_once_complain(
+      &said,
+      "cannot tell whether directory '%s' is of SHARD_DATASET: %s; listing calls on it fail; "
+      "that takes statx(2) or stat(2), leave to enter the directories above it, and /proc; "
+      "and nothing may be mounted over it, nor its mount be detached",
+      n > 0 ? name : "?", strerror(-rc));
   return rc == -EACCES || rc == -EPERM ? -EPERM : rc == -ESTALE ? rc : -EIO;
+}
+
+/* Whether fd is not the directory any more: another thread has closed it. */
+__attribute__((noinline)) static bool is_closed(int fd, const struct statx *st) {
+  struct statx now;
+  return shard_climb_stat(fd, "", &now) == -EBADF ||
+         (st->stx_mask && !shard_climb_is_same(st, &now));
 }
 
 /* shard_view_open(), once the datasets are set up. */
@@ -234,15 +242,12 @@ static int decide(int fd, const struct shard_datasets *all, struct shard_served 
     free(place.path);
     return rc;
   }
-  struct statx now;
   if (rc == 0 || rc == -EBADF || shard_error_is_shortage(rc)) {
     return rc;
   }
-  if (shard_climb_stat(fd, "", &now) == -EBADF ||
-      (st.stx_mask && !shard_climb_is_same(&st, &now))) {
-    return -EBADF; /* another thread has closed it */
-  }
-  return place.which < all->count ? refuse_root(&place, rc) : refuse_unknown(fd, rc);
+  return is_closed(fd, &st)         ? -EBADF
+         : place.which < all->count ? refuse_root(&place, rc)
+                                    : refuse_unknown(fd, rc);
 }
 
 int shard_view_open(int fd, struct shard_served **out) {

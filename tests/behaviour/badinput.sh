@@ -177,6 +177,7 @@ if mount -t tmpfs -o size=64k,mode=755 none "$WORK/full" 2>/dev/null; then
   mkdir "$WORK/big"; (cd "$WORK/big"; head -c 60000 /dev/urandom | od -An -v -tx1 -w100 | tr -d ' ' | xargs touch)
   OLD=$D D=$WORK/big
   bad "cache full" "SHARD_CACHE_DIR" SHARD_CACHE_DIR="$WORK/full"
+  verdict "cache full: ENOSPC" "$(grep -q 'No space left on device$' <(tail -1 "$WORK/err") || shown cat "$WORK/err")"
   verdict "cache full: nothing left" "$(ls "$WORK/full" | grep -vE 'lock$|^ranks$')"
   good "cache full"
   D=$OLD
@@ -249,6 +250,9 @@ whose() {
 whose "a relative preload, and a chdir" "$P/mine" ./build/libshard.so ""
 whose "a preload below /proc/self, and a chdir" "$P/mine" /proc/self/cwd/build/libshard.so ""
 whose "../bin beside no lib" / "$P/alone/x/libshard.so" "shardctl was not found beside libshard.so ('$P/alone/x')"
+"$CTL" index "$D" -o "$P/listing" >/dev/null 2>&1
+lib=$P/alone/x/libshard.so run SHARD_LISTING="$P/listing" -- ls "$D" 2>"$WORK/err"
+verdict "... with a listing: EIO" "$(grep -q 'Input/output error$' "$WORK/err" || shown cat "$WORK/err")"
 for place in lib lib64 "lib/$(uname -m)-linux-gnu"; do
   mkdir -p "$P/good/bin" "$P/good/$place"; cp "$CTL" "$P/good/bin"; cp "$LIB" "$P/good/$place"
   whose "installed in $place" / "$P/good/$place/libshard.so" ""

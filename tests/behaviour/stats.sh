@@ -194,6 +194,11 @@ job 2 "$READ; cat $D/{1..9}.txt"; verify "all of the first directory in all rank
 job 2 "cat $D/b/1" ; verify "nobody has listed" 1 "no process has listed it, so libshard has divided nothing" "$S"
 job 2 "$READ" SHARD_VIEW=off; verify "no view" 1 "no process has listed it" "$S"
 job 2 "set -- \$(ls -d $D/a/*.bin $D/b/?); shift; cat \"\$@\""; verify "stopped early" 1 "only " "$S"; verify "... which --partial-ok allows" 0 "(--partial-ok)" "$S" --partial-ok
+# A wrapper that replaces LD_PRELOAD: the program behind it has no log, and nothing is proven.
+job 2 "[ \$SHARD_RANK = 0 ] || export LD_PRELOAD=; $READ"; verify "a rank without libshard" 1 "rank 1 of 2 is missing" "$S" --partial-ok
+job 2 "ls $D; [ \$SHARD_RANK = 0 ] || export LD_PRELOAD=; $READ"
+verify "a rank that has listed, and whose program has no libshard" 1 "rank 1 has opened none: did its program run without libshard" "$S"
+verify "... with --partial-ok" 1 "rank 1 has opened none" "$S" --partial-ok
 
 # What once was called proven: a share is divided a second time, by split_by_node or DistributedSampler; a bucket's objects are not read.
 cat >"$WORK/twice.py" <<'P'

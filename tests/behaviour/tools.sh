@@ -57,17 +57,17 @@ caller() { local name=$1 word=$2; shift 2; env PYTHON=/bin/false "$@" "$CTL" doc
 mkdir -p given/d; touch given/d/1; "$CTL" index given/d -o given/l >/dev/null; head -c 100 given/l >given/cut; cp "$LIB" given
 caller "a preload that is not there" "LD_PRELOAD names '$WORK/none/libshard.so'" LD_PRELOAD="$WORK/none/libshard.so"
 caller "a preload of another libshard.so" "LD_PRELOAD has another libshard.so" LD_PRELOAD="$WORK/given/libshard.so"
-caller "a dataset that is not there" "item 2 of SHARD_DATASET" SHARD_DATASET="$WORK/given/d:$WORK/given/none"
-caller "a dataset that is a file" "item 1 of SHARD_DATASET" SHARD_DATASET="$WORK/given/l"
-caller "a listing that is cut" "item 1 of SHARD_LISTING" SHARD_LISTING="$WORK/given/cut"
-caller "a listing that is not there" "item 1 of SHARD_LISTING" SHARD_LISTING="$WORK/given/none"
+caller "a dataset that is not there" "SHARD_DATASET='$WORK/given/none': No such file" SHARD_DATASET="$WORK/given/d:$WORK/given/none"
+caller "a dataset that is a file" "SHARD_DATASET='$WORK/given/l': Not a directory" SHARD_DATASET="$WORK/given/l"
+caller "a listing that is cut" "SHARD_LISTING='$WORK/given/cut': " SHARD_LISTING="$WORK/given/cut"
+caller "a listing that is not there" "SHARD_LISTING='$WORK/given/none': " SHARD_LISTING="$WORK/given/none"
 caller "no folder for statistics" "SHARD_STATS" SHARD_STATS="$WORK/given/none/stats"
 caller "one slash of s3://" "write s3://bucket/prefix" SHARD_DATASET="s3:/bucket"
 env PYTHON=/bin/false LD_PRELOAD="$LIB" SHARD_DATASET="$WORK/given/d:s3://b" SHARD_LISTING="$WORK/given/l" SHARD_STATS="$WORK/given/stats" "$CTL" doctor >"$WORK/out"
 verdict "doctor: all is there" "$([ $? = 0 ] && grep -q "^ok *preload.*takes effect$" "$WORK/out" && grep -q "^ok *variables" "$WORK/out" || shown cat "$WORK/out")"
-caller "a folder of listings" "item 1 of SHARD_LISTING" SHARD_LISTING="$WORK/given"
+caller "a folder of listings" "SHARD_LISTING='$WORK/given': " SHARD_LISTING="$WORK/given"
 env PYTHON=/bin/false LIBSHARD_DATASET=x "$CTL" doctor >"$WORK/out"; prints "doctor: LIBSHARD_" "did you mean SHARD_DATASET"
-SHARD_LISTING=/secret/place "$CTL" doctor | grep -q secret; verdict "doctor prints no values" "$([ $? = 1 ] || echo it does)"
+SHARD_JOB=secret "$CTL" doctor | grep -q secret; verdict "doctor prints paths, and no other values" "$([ $? = 1 ] || echo it does)"
 # A DLIO that is not known
 mkdir -p fake/dlio_benchmark; touch fake/dlio_benchmark/{__init__,main}.py
 PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; prints "doctor: would run unmodified" "$WORK/fake/dlio_benchmark would run unmodified, and its lists be compressed: $WORK/fake/dlio_benchmark/main.py: "

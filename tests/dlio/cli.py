@@ -135,9 +135,12 @@ class Cli:
                     tail(os.path.join(folder, "job.log"))], 0
         lines = []
         with open(os.path.join(folder, "job.log"), encoding="utf-8", errors="replace") as stream:
-            told = stream.read().count("the list of train is libshard's: ")
+            said = stream.read()
+        told, noted = said.count("the list of train is libshard's: "), said.count(" was there (LD_PRELOAD)")
         if preload and told != RANKS:
             lines.append(f"{told} ranks told that their list is libshard's")
+        if preload and noted != 1:
+            lines.append(f"{noted} lines of DLIO's log tell that libshard was there, must be 1")
         for rank, (one, other) in enumerate(zip(bare, shim)):
             if one[0] is None or one[0] != other[0]:
                 lines.append(f"rank {rank}: steps {one[0]} unmodified, {other[0]}"

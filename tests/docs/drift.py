@@ -105,7 +105,7 @@ def other_variables(code, documents):
     lines += [f"drift.py excuses {name}, which the code does not read"
               for name in {**INTERNAL_VARIABLES, **FOREIGN_VARIABLES} if name not in read_ones]
     sources = "\n".join(code.sources.values())
-    for name in sorted(set(re.findall(r"\b(?:AWS|LIBSHARD)_[A-Z0-9_]*[A-Z0-9]\b", told))):
+    for name in sorted(set(re.findall(r"\b(?:AWS_(?!BATCH_)|LIBSHARD_)[A-Z0-9_]*[A-Z0-9]\b", told))):
         if f'"{name}"' not in sources:
             lines.append(f"a document has {name}, which nothing reads")
     return lines

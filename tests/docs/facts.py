@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAGES = ("libshard.7", "libshard-dlio.7", "libshard-pytorch.7", "libshard-s3.7", "libshard-shares.7", "shardctl.1")
+PAGES = ("libshard.7", "libshard-dlio.7", "libshard-examples.7", "libshard-pytorch.7", "libshard-s3.7", "libshard-shares.7", "shardctl.1")
 
 
 # ---- troff ---------------------------------------------------------------------------------

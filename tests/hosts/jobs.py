@@ -8,16 +8,19 @@ import subprocess
 
 from tests.harness import paths, statlogs
 
-PAGE = os.path.join(paths.REPO, "shim", "man", "libshard.7")
+PAGES = [os.path.join(paths.REPO, "shim", "man", page) for page in ("libshard.7", "libshard-examples.7")]
 # What a recipe has for one listing of all hosts.
 SHARED = re.compile(r"-x SHARD_LISTING\S* |-genv SHARD_LISTING\S* \S+ |^(?:export SHARD_LISTING|shardctl index).*\n", re.MULTILINE)
 JOBS_LISTING = re.compile(r"^[0-9a-f]+\.(?!given)[^.]+\.listing$")
 
 
 def recipe(name):
-    """The command lines of the man page, as people see them."""
-    with open(PAGE, encoding="utf-8") as stream:
-        found = re.search(rf'^\.\\" recipe: {name}\n\.EX\n(.*?)^\.EE$', stream.read(), re.M | re.S)
+    """The command lines of a man page, as people see them."""
+    text = ""
+    for page in PAGES:
+        with open(page, encoding="utf-8") as stream:
+            text += stream.read()
+    found = re.search(rf'^\.\\" recipe: {name}\n\.EX\n(.*?)^\.EE$', text, re.M | re.S)
     return found.group(1).replace("\\-", "-").replace("\\e", "\\")
 
 

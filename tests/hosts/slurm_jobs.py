@@ -1,6 +1,7 @@
 """Jobs and steps of Slurm, on the two hosts."""
 import os
 import re
+import shutil
 import time
 
 from tests.harness import processes
@@ -91,6 +92,24 @@ class Cases:
             faults += job.faults("Slurm", 4, jobs=2 - 2 * number, below=f"a{number}")
         self.tell("slurm: an array of two jobs", faults + job.said())
 
+    def shared_array(self):
+        """The tasks of an array share out a dataset, as libshard-examples(7) says; without that each is a world of one."""
+        job = Job(self.fixture, "slurm-shared-array")
+        job.index()
+        faults, shares_of = [], {}
+        for options in "--array=0-3", "--array=2":  # a task that failed, again
+            faults += self.submit(job, recipe("array"), options)
+            shares_of[options] = [report["main"] for report in job.reports()]
+            shutil.rmtree(os.path.join(job.folder, "out"), ignore_errors=True)
+        every, again = shares_of.values()
+        if len(every) != 4 or sorted(sum(every, [])) != sorted(os.listdir(job.data)) or len(again) != 1 or again[0] not in every:
+            faults.append(f"shares {shares_of}: {job.output}")
+        self.tell("slurm: an array that shares, and one of its tasks again", faults + job.said())
+        job = Job(self.fixture, "slurm-alone")
+        faults = self.submit(job, HEAD + "run -n1 -N1 ls $DATA\n", "--array=0-1")
+        self.check("slurm: a task of an array that is a world of one has a line", not faults and len(job.said()) == 2 and
+                   all("SLURM_ARRAY_TASK_ID" in line for line in job.said()), job.output)
+
     def requeued(self):
         """A job that runs again has the dataset as it is then."""
         job = Job(self.fixture, "slurm-requeued")
@@ -167,6 +186,6 @@ def slurm(fixture):
     os.mkdir(folder)
     with Slurm(fixture.hosts, folder) as cluster:
         cases = Cases(fixture, cluster)
-        for case in (cases.recipe, cases.kinds, cases.steps, cases.array, cases.requeued, cases.script_itself,
+        for case in (cases.recipe, cases.kinds, cases.steps, cases.array, cases.shared_array, cases.requeued, cases.script_itself,
                      cases.launched, cases.left, cases.changing, cases.dlio):
             case()

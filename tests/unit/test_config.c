@@ -346,9 +346,7 @@ static void misspelt(void **state) {
       if (!strstr(seen->err, "did you mean SHARD_")) {
         fail_msg("%s: %s", line, seen->err);
       }
-      if (how != 2 || n > 10) { /* SHARD_SIEZ is as near to SHARD_VIEW */
-        assert_non_null(strstr(seen->err, names[i]));
-      }
+      assert_non_null(strstr(seen->err, names[i]));
     }
   }
   /* all of them in one line */
@@ -360,6 +358,9 @@ static void misspelt(void **state) {
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(several[i], "="), several[i]);
     assert_non_null(strstr(seen->err, name));
   }
+  assert_non_null(strstr(seen->err, "did you mean SHARD_SEED?"));
+  assert_non_null(
+      strstr(seen->err, "did you mean SHARD_SIZE, the number of ranks, or SHARD_RANK?"));
 }
 
 /* Who has set these means another program: the links of a service of Kubernetes' called "shard". */

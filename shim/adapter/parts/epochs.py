@@ -209,8 +209,10 @@ def patch_config(module, _tree):
 
     @replaces(cls)
     def reconfigure(self, epoch_number, *rest, **more):
-        # DLIO calls this before its first epoch, and after each.
-        native().run_set_epoch(epoch_number)
+        # DLIO calls this before its first epoch, and after each; after the last one, too, and MLCommons' fork
+        # then warms its workers, which open files, for an epoch that never comes: they are of the last one.
+        if epoch_number <= getattr(self, "epochs", epoch_number):
+            native().run_set_epoch(epoch_number)
         result = again(self, epoch_number, *rest, **more)
         workers.renew(self, epoch_number)
         return result

@@ -118,6 +118,20 @@ class TestReads(Case):
         self.assertIsNone(reads.end(2, 10))
 
 
+class TestNumber(Case):
+    """Which epoch the rank's processes are told."""
+
+    def test_never_comes(self):
+        """After the last epoch, for which MLCommons' fork warms workers, another one does not begin."""
+        module = types.SimpleNamespace(ConfigArguments=type("ConfigArguments", (), {
+            "epochs": 2, "derive_configurations": lambda self: None, "reconfigure": lambda self, epoch_number: epoch_number}))
+        epochs.patch_config(module, None)
+        args, told = module.ConfigArguments(), []
+        with replaced(native(), "run_set_epoch", told.append):
+            self.same([args.reconfigure(number) for number in (1, 2, 3)], [1, 2, 3])
+        self.same(told, [1, 2])
+
+
 class TestAdvice(Case):
     """What the line ends with."""
 
