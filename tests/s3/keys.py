@@ -1,5 +1,6 @@
 """Keys that go wrong in careless code."""
 import json
+import os
 
 from tests.harness.proxy import Proxy, shorten
 

@@ -184,8 +184,8 @@ def _drop(page, operation, request, own, cut, behind):
     following = {ours: page[theirs] for theirs, ours in operation.following.items() if page.get(theirs) is not None}
     if operation.start == "StartAfter":
         if last is not None and "ContinuationToken" in following:
-            while len(behind) > 64:
-                behind.pop(next(iter(behind)))
+            if len(behind) > 64:
+                behind.clear()
             behind[following["ContinuationToken"]] = keys[-1]
     elif operation.start == "Marker" and last is not None and not request.get("Delimiter"):
         following = {"Marker": read(last)}  # radosgw's NextMarker is not encoded, but botocore decodes it
