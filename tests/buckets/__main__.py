@@ -15,13 +15,14 @@ from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Buckets
 from tests.buckets.google import google
 from tests.buckets.matrix import clients, empty, oldest, pages, strategies, versions
 from tests.buckets.refused import refused
+from tests.buckets.second import second
 from tests.buckets.tars import tars
 from tests.buckets.tools import awscli, ended, epochs, imports, remainders, samples, statistics, tables, tls
 from tests.harness import confine, parts, processes, s3
 from tests.harness.options import temporary_folder
 
 PARTS = [strategies, pages, clients, empty, versions, oldest, counts, said, faults, before_prefix, disorder, late, errors, refused, others, awscli,
-         epochs, remainders, tables, samples, imports, ended, tls, statistics, tars, google, apart]
+         epochs, remainders, tables, samples, imports, ended, tls, statistics, tars, google, apart, second]
 
 
 def main():
