@@ -157,10 +157,10 @@ def held(variable, value):
         variable.reset(before)
 
 
-def untouched(on=True):
+def untouched():
     """For the time of a block, listings are not divided: a client asks whether something is
     there, which is the same for all ranks."""
-    return held(_untouched, on or _untouched.get())
+    return held(_untouched, True)
 
 
 def _parts(scheme, bucket):
