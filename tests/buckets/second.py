@@ -13,6 +13,9 @@ KEYS = [f"train/{name}" for name in ("a b", "a+b", "100%", "\u56fe", "z")] + [
 
 def second(buckets):
     """Each client, by its ways to list and with pages of 1, 7 and 1000: what it finds bare is what 1, 3 and 8 ranks find."""
+    if not os.path.exists(RCLONE):
+        buckets.check(f"{RCLONE} is there (scripts/setup.sh test makes it)", False)
+        return
     folder = os.path.join(buckets.folder, "rclone")
     for key in KEYS:
         path = os.path.join(folder, "files", "second", key)
