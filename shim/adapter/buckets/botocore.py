@@ -129,7 +129,7 @@ async def _divided(calls, name, request, of):
             (request.get(operation.start) or "") < own.after):
         request = {**request, operation.start: own.after}
     most = request.get("MaxKeys")
-    grows = isinstance(most, int) and most > 0
+    grows, limit = isinstance(most, int) and most > 0, PAGE
     while True:
         cut = bodies.Cut(own) if "EncodingType" not in request else None
         page = await calls.send(request, cut)
@@ -138,6 +138,7 @@ async def _divided(calls, name, request, of):
         more = _drop(page, operation, request, own, cut, calls.behind)
         shown = sum(len(page.get(part) or ()) for part in (*operation.contents, "CommonPrefixes"))
         if grows and shown > most and request["MaxKeys"] > most:
+            limit = request["MaxKeys"] // 2  # less and less, so it ends
             request = {**request, "MaxKeys": most}  # that page again: no token leads into it
         elif not page.get("IsTruncated"):
             own.end()
@@ -147,7 +148,7 @@ async def _divided(calls, name, request, of):
         else:
             request = {**request, **more}
             if grows:  # or a probe by MaxKeys=1 would pass others' keys one by one
-                request["MaxKeys"] = max(most, min(2 * request["MaxKeys"], PAGE))
+                request["MaxKeys"] = max(most, min(2 * request["MaxKeys"], limit))
 
 
 def _drop(page, operation, request, own, cut, behind):
