@@ -82,15 +82,14 @@ BEGIN {
     types[words[i]] = words[i + 1]
   }
   print "\"\"\"contract: made of libshard.h and clients.def by scripts/contract.awk; do not edit.\"\"\""
-  print "from ctypes import *\n\nFUNCTIONS, CLIENTS, UNSEEN = {}, {}, {}"
+  print "from ctypes import *\n\nFUNCTIONS, CLIENTS = {}, {}"
 }
 
-/^(CLIENT|UNSEEN)\(.*\)$/ {
-  table = /^C/ ? "CLIENTS" : "UNSEEN"
+/^CLIENT\(.*\)$/ {
   sub(/^[A-Z]*\(/, "")
   sub(/, /, "] = ")
   sub(/\)$/, "")
-  rows = rows table "[" $0 "\n"
+  rows = rows "CLIENTS[" $0 "\n"
 }
 /^#define SHARD_[A-Z_]+ [0-9]+$/ {
   print $2 " = " $3

@@ -125,7 +125,7 @@ FAULTS = [
     fault("an epoch that is wrong lists on", "view/datasets.c", "atomic_store(&d->epoch, rc ? UNREAD : *epoch);",
           "atomic_store(&d->epoch, rc ? known : *epoch);", "behaviour manifests"),
     fault("a bucket's later page is of another epoch", "adapter/buckets/share.py",
-          "if epoch is None:\n            epoch = self._find_epoch", "if True:\n            epoch = self._find_epoch", "buckets epochs"),
+          "epoch = None if begun else touched[0].epoch", "epoch = None", "buckets epochs"),
     fault("nobody hears of a class with few files", "view/choose.c", "last - first + 1 < s->share.size ? FEW : MORE", "MORE",
           "behaviour shardview"),
     fault("a hash's owner is of the half of the hash", "shard/shard.c", "shard_xxh64(name, length, key) * size >> 64",
@@ -225,20 +225,25 @@ FAULTS = [
     fault("a list that is counted keeps its last, odd files", "adapter/parts/skipped.py",
           "return files[self.rank::self.size][:each]", "return files[self.rank::self.size]", "adapter TestSkipped"),
     # Buckets as datasets.
-    fault("a key is in two pages", "adapter/buckets/pages.py", "or key > begin]", "or key >= begin]", "pages"),
-    fault("the versions of a rank's last key end with a page", "adapter/buckets/share.py", "key > self.last",
-          "key >= self.last", "pages", "buckets versions"),
+    fault("the versions of a rank's last key end with a page", "adapter/buckets/share.py",
+          "(keys[-1] == self.last and not self._strays)", "keys[-1] == self.last", "buckets versions"),
     fault("a range begins behind its first key", "adapter/buckets/share.py", "listing.name(begin - 1) if begin",
-          "listing.name(begin) if begin", "pages"),
-    fault("no entry is held back", "adapter/buckets/pages.py", "kept[:min(listing.limit, len(kept) - 1)]",
-          "kept[:listing.limit]", "pages"),
+          "listing.name(begin) if begin", "buckets strategies"),
+    fault("an empty page, and there is more", "adapter/buckets/botocore.py", "elif shown or not more or", "elif True or",
+          "buckets strategies"),
+    fault("a page has more than MaxKeys", "adapter/buckets/botocore.py", "if grows and shown > most and", "if False and",
+          "buckets strategies"),
+    fault("a range ends where keys are in no order", "adapter/buckets/share.py", "if known != sorted(known):", "if False:",
+          "buckets disorder"),
+    fault("what is cut before it is parsed is parsed as another key", "adapter/buckets/botocore.py",
+          "if len(kept) < len(entries):", "if False:", "bodies"),
     fault("a bucket is the same at each endpoint", "adapter/buckets/share.py",
-          "_plain(here) == _plain(endpoint) or", "_plain(here) != _plain(endpoint) or",
+          "_plain(here) == _plain(endpoint):", "_plain(here) != _plain(endpoint):",
           "buckets others"),
-    fault("an object that is called like the prefix is in a range only", "adapter/buckets/gcs_pages.py",
-          "bool(prefix) and start <= prefix <= found.after", "False", "buckets apart"),
+    fault("an object that is called like the prefix is in a range only", "adapter/buckets/share.py",
+          " and not self._is_object():", ":", "buckets empty"),
     fault("a key that came late is the next one's", "view/keys.c",
-          "if (!q->every_name && !is_never_listed(name, length)) {", "if (false) {", "pages"),
+          "if (!q->every_name && !is_never_listed(name, length)) {", "if (false) {", "buckets late"),
     # Buckets as listings.
     fault("the last key of a range is left out", "source/s3/list.c",
           "shard_codec_compare_bytes(key, n, r->end.bytes, r->end.length) > 0) ||",
@@ -310,8 +315,8 @@ def command(test):
         return ["bash", script] if os.path.exists(script) else [sys.executable, "-m", f"tests.behaviour.{name}"]
     if kind == "adapter":
         return [".venv/bin/python", "tests/dlio/adapter_units.py", "-k", name]
-    if kind == "pages":
-        return [".venv/bin/python", "-m", "tests.buckets.core", "--cases", "600"]
+    if kind == "bodies":
+        return [".venv/bin/python", "-m", "tests.buckets.bodies"]
     if kind in ("s3", "buckets"):
         return [".venv/bin/python", "-m", f"tests.{kind}", name]
     raise ValueError(test)

@@ -126,7 +126,6 @@ def all_steps():
         Step("dlio/control", python("dlio.matrix", "--control", "--ranks", "2"), **quick),
         Step("dlio/s3", python("dlio.s3_native")),
         Step("dlio/matrix-1", python("dlio.matrix", "--active", "--ranks", "1"), rest=("--quick",)),
-        Step("s3/pages", python("buckets.core")),
         Step("s3/bodies", python("buckets.bodies")),
         Step("sanitizers/thread", ["make", "tsan"]),
         Step("sanitizers/address", ["make", "asan"]),

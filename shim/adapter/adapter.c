@@ -43,7 +43,6 @@
 static const char *const dlio_packages[] = {"dlio_benchmark", PACKAGE, NULL};
 static const char *const bucket_packages[] = {BUCKETS_PACKAGE,
 #define IMPORT(package) package,
-#define UNSEEN(module, lists, schemes) module,
 #define CLIENT(module, ours, function)
 #include "adapter/clients.def"
                                               NULL};

@@ -72,7 +72,8 @@ int ctl_buckets_build(const char *url, struct ctl_buckets *told,
   }
   if (result->entries == 0) {
     bool part = plain.include[0] || ctl_given.start_after || ctl_given.end_before;
-    ctl_warn("there is no key that begins with s3://%s/%s%s", bucket.listing.url.bucket,
+    ctl_warn("there is no key%s that begins with s3://%s/%s%s",
+             told->markers > 0 ? " but directory markers" : "", bucket.listing.url.bucket,
              bucket.listing.url.prefix, part ? " in the part that is asked for" : "");
   }
   return CTL_DONE;

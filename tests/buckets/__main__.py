@@ -10,19 +10,19 @@ import sys
 
 from tests.buckets.apart import apart
 from tests.buckets.contents import fill
-from tests.buckets.faults import before_prefix, counts, errors, faults, others, said
+from tests.buckets.faults import before_prefix, counts, disorder, errors, faults, late, others, said
 from tests.buckets.fixture import ACCESS, PYTHON, SECRET, Buckets
 from tests.buckets.google import google
 from tests.buckets.matrix import clients, empty, oldest, pages, strategies, versions
 from tests.buckets.refused import refused
-from tests.buckets.shapes import shapes
+from tests.buckets.second import second
 from tests.buckets.tars import tars
 from tests.buckets.tools import awscli, ended, epochs, imports, remainders, samples, statistics, tables, tls
 from tests.harness import confine, parts, processes, s3
 from tests.harness.options import temporary_folder
 
-PARTS = [strategies, pages, shapes, clients, empty, versions, oldest, counts, said, faults, before_prefix, errors, refused, others, awscli,
-         epochs, remainders, tables, samples, imports, ended, tls, statistics, tars, google, apart]
+PARTS = [strategies, pages, clients, empty, versions, oldest, counts, said, faults, before_prefix, disorder, late, errors, refused, others, awscli,
+         epochs, remainders, tables, samples, imports, ended, tls, statistics, tars, google, apart, second]
 
 
 def main():

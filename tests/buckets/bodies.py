@@ -71,9 +71,6 @@ def among(text, at=5):
     return body(ENTRIES[:at] + [text] + ENTRIES[at:])
 
 
-TWICE = ("the encoding is said twice", "the encoding is said in another element")  # so keys are not decoded
-
-
 def hostile():
     """{what: a body}"""
     made = {"empty": body([]), "one entry": body(ENTRIES[:1]), "no order": body(ENTRIES[::-1]),
@@ -97,8 +94,8 @@ def hostile():
             "a name space's prefix": body(ENTRIES, head="").replace(b"<ListBucketResult xmlns", b"<ListBucketResult xmlns:a"),
             "the encoding is said in vain": body([entry(name) for name in NAMES]), "it is not said": body(ENTRIES, encoding=""),
             "another one is said": body(ENTRIES, encoding="<EncodingType>urls</EncodingType>"),
-            TWICE[0]: body(ENTRIES, tail="<EncodingType>url</EncodingType>"),
-            TWICE[1]: body(ENTRIES, encoding="", tail="<More><EncodingType>url</EncodingType></More>"),
+            "the encoding is said twice": body(ENTRIES, tail="<EncodingType>url</EncodingType>"),
+            "the encoding is said in another element": body(ENTRIES, encoding="", tail="<More><EncodingType>url</EncodingType></More>"),
             "the last key is no witness": body(ENTRIES[8:] + [entry("train/zz"[6:])]),
             "common prefixes": body(ENTRIES, tail="<CommonPrefixes><Prefix>train%2Fzz%2F</Prefix></CommonPrefixes>"),
             "common prefixes in no order": goes_on(body(ENTRIES[::-1], tail="<CommonPrefixes><Prefix>a</Prefix></CommonPrefixes>")),
@@ -169,7 +166,7 @@ class Cases:
                                    aws_secret_access_key="b", config=Config(retries={"total_max_attempts": 1}))
         self.client.meta.events.register("before-send.s3", self.answer)
         from _libshard.buckets import bodies  # pylint: disable=import-outside-toplevel,import-error
-        self.bodies, self.head, self.cut = bodies, bodies.HEAD, bodies.Cut.body
+        self.bodies, self.head, self.cut = bodies, bodies.HEAD, bodies.Cut.body  # a HEAD that matches nothing: no cut
         bodies.Cut.body = lambda cut, text: self.count(cut, text)
         self.body, self.requests, self.less, self.faults = b"", [], 0, []
 
@@ -190,7 +187,7 @@ class Cases:
     def outcome(self, operation, whole, **more):
         """(what a call has returned or raised, what was asked for)."""
         self.bodies.HEAD = re.compile(rb"(?!)") if whole else self.head
-        self.client.__dict__.pop("_libshard_ahead", None)
+        self.client.__dict__.pop("_libshard_behind", None)
         self.requests = []
         try:
             got = getattr(self.client, operation)(Bucket=BUCKET, Prefix=ROOT, **more)
@@ -199,18 +196,20 @@ class Cases:
             got = type(error).__name__
         return got, self.requests
 
-    def compare(self, what, text, twice=False, **more):
-        """A body, in each rank and by both operations. twice: it may be asked for once more."""
+    def compare(self, what, text, **more):
+        """A body, in all ranks and by both operations: each gets what it gets of the parsed page; or some rank has an
+        error where one is in what the others have left out, or is read otherwise."""
         self.body = text
         before, shown = self.less, 0
         for operation in ("list_objects_v2", "list_objects"):
+            wanted, got = [], []
             for rank in range(SIZE):
                 os.environ["SHARD_RANK"] = str(rank)
-                (wanted, asked), (got, again) = (self.outcome(operation, whole, **more) for whole in (True, False))
-                shown += got.count("'Key': ")
-                if got != wanted or (again != asked and not (twice and again[::2] == asked)):
-                    self.faults.append(f"{what}, {operation}, rank {rank}: {got} for {wanted}; "
-                                       f"{len(again)} requests for {len(asked)}; {text!r}"[:3000])
+                wanted.append(self.outcome(operation, True, **more))
+                got.append(self.outcome(operation, False, **more))
+                shown += got[-1][0].count("'Key': ")
+            if got != wanted and not any(one.isidentifier() for one, _ in got):
+                self.faults.append(f"{what}, {operation}: {got} for {wanted}; {text!r}"[:3000])
         return self.less - before, shown
 
     def run(self, most, seed):
@@ -221,12 +220,12 @@ class Cases:
                 self.faults.append(f"a body {what}: something was left out {less} times, {shown} keys are shown")
             self.compare(what + ", EncodingType", text, EncodingType="url")
             self.compare(what + ", Delimiter", text, Delimiter="/")
-            self.compare(what + ", MaxKeys", text, MaxKeys=2)
+            self.compare(what + ", MaxKeys, which the server heeds not", text, MaxKeys=1)
         for what, text in hostile().items():
-            self.compare(what, text, twice=what in TWICE)
+            self.compare(what, text)
         chance = random.Random(seed)
         for number in range(most):
-            self.compare(f"change {number}", changed(chance), twice=True)
+            self.compare(f"change {number}", changed(chance))
         self.client.meta.events.register("before-send.s3", self.list_another)
         self.compare("another bucket is listed meanwhile", VALID["radosgw's"])
         self.client.meta.events.unregister("before-send.s3", self.list_another)
@@ -234,7 +233,7 @@ class Cases:
         self.client.meta.events.unregister("after-call.s3.ListObjectsV2", handlers.decode_list_object_v2)
         self.client.meta.events.unregister("after-call.s3.ListObjects", handlers.decode_list_object)
         for what, text in VALID.items():
-            self.compare(what + ", nothing is decoded", text, twice=True)
+            self.compare(what + ", nothing is decoded", text)
         return {"less": self.less, "faults": self.faults}
 
     def list_another(self, request, **_):

@@ -10,7 +10,6 @@ import itertools
 import os
 import signal
 import sys
-import tempfile
 import traceback
 import urllib.parse
 
@@ -61,7 +60,7 @@ def echoes(said, asked):
     return said == asked or any(c in (asked or "") for c in "%+")
 
 
-def plausible(found, page, asked, first):
+def plausible(found, page, asked):
     """Check a page of list_objects[_v2] against what S3's documentation says of one."""
     contents, folders = page.get("Contents", []), page.get("CommonPrefixes", [])
     names = sorted(e["Key"].encode() for e in contents)
@@ -72,7 +71,7 @@ def plausible(found, page, asked, first):
     found.check(page["Name"] == asked["Bucket"], "Name", page["Name"])
     found.check([e["Key"].encode() for e in contents] == names, "out of order", names[:3])
     found.check(page["IsTruncated"] is False or contents or folders, "an empty page that is truncated", asked)
-    found.check(first or "Contents" in page or folders, "a later page without Contents", asked)
+    found.check(page.get("Contents") != [], "an empty list, where a server has none", asked)
     found.check(page["ResponseMetadata"]["HTTPStatusCode"] == 200, "status")
     after = asked.get("StartAfter") if "ContinuationToken" not in asked else None
     after = after or asked.get("Marker")
@@ -82,25 +81,20 @@ def plausible(found, page, asked, first):
     found.check(page["KeyCount"] == len(contents) + len(folders), "KeyCount", page["KeyCount"],
                 len(contents), len(folders))
     found.check(page["IsTruncated"] == ("NextContinuationToken" in page), "token", asked)
-    found.check(echoes(page.get("ContinuationToken"), asked.get("ContinuationToken")), "ContinuationToken",
-                page.get("ContinuationToken"), asked)
-    found.check(echoes(page.get("StartAfter"), asked.get("StartAfter")) or "ContinuationToken" in asked,
-                "StartAfter", page.get("StartAfter"), asked)
 
 
-def page_v2(found, client, first, **asked):
+def page_v2(found, client, **asked):
     """A page, checked and noted."""
     page = client.list_objects_v2(**asked)
-    plausible(found, page, asked, first)
+    plausible(found, page, asked)
     entries(found, page)
     return page
 
 
-def page_v1(found, client, first, **asked):
+def page_v1(found, client, **asked):
     """The same of the first version of the API."""
     page = client.list_objects(**asked)
-    plausible(found, page, {**asked, "list_v1": True}, first)
-    found.check(echoes(page.get("Marker", ""), asked.get("Marker", "")), "Marker", page.get("Marker"), asked)
+    plausible(found, page, {**asked, "list_v1": True})
     entries(found, page)
     return page
 
@@ -159,7 +153,7 @@ def by_token(bucket, size, other_client=False, **asked):
     """A loop as people write it: on by the token, and `page["Contents"]` as it stands."""
     found, client, more = Found(), boto(), {}
     while True:
-        page = page_v2(found, client, not more, Bucket=bucket, MaxKeys=size, **asked, **more)
+        page = page_v2(found, client, Bucket=bucket, MaxKeys=size, **asked, **more)
         if not page["IsTruncated"]:
             return found
         more = {"ContinuationToken": page["NextContinuationToken"]}
@@ -171,7 +165,7 @@ def by_token(bucket, size, other_client=False, **asked):
 def first_page(bucket, size, **asked):
     """One page; the token to go on with is printed among what stays whole."""
     found = Found()
-    page = page_v2(found, boto(), True, Bucket=bucket, MaxKeys=size, **asked)
+    page = page_v2(found, boto(), Bucket=bucket, MaxKeys=size, **asked)
     found.whole.append(page.get("NextContinuationToken"))
     return found
 
@@ -191,7 +185,7 @@ def by_start_after(bucket, size, **asked):
     """A loop that goes on behind the last key."""
     found, client, start = Found(), boto(), {}
     while True:
-        page = page_v2(found, client, True, Bucket=bucket, MaxKeys=size, **asked, **start)
+        page = page_v2(found, client, Bucket=bucket, MaxKeys=size, **asked, **start)
         if not page.get("Contents"):
             found.check(not page["IsTruncated"], "truncated, and nothing to go on from")
             return found
@@ -203,7 +197,7 @@ def by_marker(bucket, size, **asked):
     """The first version's loop: on by NextMarker, where there is one, else by the last key."""
     found, client, more = Found(), boto(), {}
     while True:
-        page = page_v1(found, client, not more, Bucket=bucket, MaxKeys=size, **asked, **more)
+        page = page_v1(found, client, Bucket=bucket, MaxKeys=size, **asked, **more)
         if not page["IsTruncated"]:
             return found
         more = {"Marker": page.get("NextMarker") or page["Contents"][-1]["Key"]}
@@ -214,7 +208,7 @@ def by_last(bucket, size, **asked):
     """The first version's loop: on by the last key."""
     found, client, more = Found(), boto(), {}
     while True:
-        page = page_v1(found, client, not more, Bucket=bucket, MaxKeys=size, **asked, **more)
+        page = page_v1(found, client, Bucket=bucket, MaxKeys=size, **asked, **more)
         if not page["IsTruncated"]:
             return found
         more = {"Marker": page["Contents"][-1]["Key"]}
@@ -240,7 +234,7 @@ def as_url(bucket, prefix, size, version=2):
 def with_owner(bucket, **asked):
     """Entries have an owner where one asks for it, and none where one does not."""
     found, client = Found(), boto()
-    page = page_v2(found, client, True, Bucket=bucket, FetchOwner=True, **asked)
+    page = page_v2(found, client, Bucket=bucket, FetchOwner=True, **asked)
     found.check(all(e.get("Owner", {}).get("ID") for e in page.get("Contents", [])), "no Owner")
     return found
 
@@ -249,7 +243,7 @@ def with_owner(bucket, **asked):
 def nothing(bucket, prefix):
     """MaxKeys=0 gives nothing, and no reason to go on."""
     found = Found()
-    page = page_v2(found, boto(), True, Bucket=bucket, Prefix=prefix, MaxKeys=0)
+    page = page_v2(found, boto(), Bucket=bucket, Prefix=prefix, MaxKeys=0)
     found.check(page["KeyCount"] == 0 and page["IsTruncated"] is False, page["KeyCount"], page["IsTruncated"])
     return found
 
@@ -263,7 +257,7 @@ def folders(bucket, prefix, size, version=2):
     while waiting:
         here, more, before = waiting.pop(), {}, len(found.whole)
         while True:
-            page = page_of(found, client, not more, Bucket=bucket, Prefix=here, Delimiter="/", MaxKeys=size, **more)
+            page = page_of(found, client, Bucket=bucket, Prefix=here, Delimiter="/", MaxKeys=size, **more)
             if not page["IsTruncated"]:
                 break
             more = ({"ContinuationToken": page["NextContinuationToken"]} if version == 2
@@ -381,29 +375,13 @@ def s3fs_others(bucket, prefix, keys):
         try:
             info = fs.info(path)
             found.check(info["size"] == size and info["type"] == "file", "info", repr(key), info)
-            body = fs.cat(path)  # which takes ? for a pattern, and lists
-            found.check(len(body) == size, "cat", repr(key))
+            if not set("?*[").intersection(key):  # a pattern, which lists
+                found.check(len(fs.cat(path)) == size, "cat", repr(key))
             with fs.open(path, "rb") as stream:
                 found.check(len(stream.read()) == size, "open", repr(key))
         except (OSError, ValueError) as error:
             found.check(False, repr(key), repr(error))
         found.add(key, size)
-    return found
-
-
-@needs("s3fs")
-def s3fs_patterns(bucket, prefix, name, more):
-    """cat() and get() of a pattern, which lists, and of a name that is a pattern, too: the object, and `more` keys."""
-    found, fs = Found(), file_system()
-    for path, body in fs.cat(f"{bucket}/{prefix}*").items():
-        found.add(strip(path, bucket), len(body))
-    body = fs.cat(f"{bucket}/{name}")
-    found.check(len(body) if more else isinstance(body, bytes), "cat", name, repr(body))
-    both = fs.cat([f"{bucket}/{name}", f"{bucket}/{prefix}none*"])
-    found.check(len(both) == 1 + more, "cat of a list", both)
-    folder = tempfile.mkdtemp()
-    fs.get(f"{bucket}/{name}", folder + "/")
-    found.check(len(os.listdir(folder)) == 1 + more, "get", os.listdir(folder))
     return found
 
 

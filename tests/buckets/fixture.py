@@ -226,7 +226,8 @@ class Buckets:
         for item, times in wanted.items():
             key = json.loads(item)[0]
             seen = count.pop(item, 0)
-            if everywhere or not key.startswith(prefix) or key == asked.get("prefix", asked.get("Prefix")):
+            if everywhere or not key.startswith(prefix) or (
+                    key == asked.get("prefix", asked.get("Prefix")) and not key.endswith("/")):
                 times *= len(given)
             elif key.endswith("/") and what.startswith(("folders", "s3fs_walk", "s3fs_ls")) and seen == times * len(given):
                 continue  # it was the request's own prefix as the program went down into the folder

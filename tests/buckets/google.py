@@ -24,32 +24,6 @@ def make(keys):
     return len(keys)
 
 
-def generations(bucket, prefix, names):
-    """[(name, generation)] that a list of all generations has; the server has two of each of these names."""
-    from _libshard.buckets import gcs_pages, seams, share  # pylint: disable=import-outside-toplevel,import-error
-
-    held = [{"name": name, "generation": str(number)} for name in names for number in (1, 2)]
-
-    async def fetch(request):
-        at = int(request.get("pageToken") or 0)
-        rest = [one for one in held if one["name"] >= request.get("startOffset", "")]
-        page = {"items": rest[at:at + int(request.get("maxResults") or 3)]}
-        end = at + len(page["items"])
-        return {**page, "nextPageToken": str(end)} if end < len(rest) else page
-
-    found = share.find("gs", bucket).begin(prefix, every_version=True)
-    page, got = seams.finish(gcs_pages.answer(found, {"prefix": prefix, "versions": "true"}, fetch)), []
-    while True:
-        got += [[one["name"], int(one["generation"])] for one in page.get("items", ())]
-        if "nextPageToken" not in page:
-            return got
-        page = seams.finish(gcs_pages.answer(found, {"prefix": prefix, "versions": "true",
-                                                    "pageToken": page["nextPageToken"]}, fetch))
-
-
-generations.imports = ["google.cloud.storage"]
-
-
 def google(buckets):
     """list_blobs and gcsfs: hash by filtering, range and stride from a listing that was made before."""
     server = subprocess.Popen([PYTHON, "-c", SERVER], stdin=subprocess.PIPE, env=buckets.environment(),
@@ -81,14 +55,6 @@ def google(buckets):
             buckets.bare(absent, **env), *(found for found, _ in buckets.ranks(
                 2, "gs://absent/train/", absent, some=[1], SHARD_STRATEGY="range", **env)))]
         buckets.check("google: a bucket that is not there, as without libshard", said[0] == said[1] and "listed" not in said[0], said)
-        named = [f"train/{name}" for name in ("a", "ab", "ac", "ad")]
-        given = [found for found, _ in buckets.job(
-            "google:generations", ["gs-train", "train/a", named], "gs://gs-train/train/", range(2), 2,
-            SHARD_STRATEGY="range", SHARD_LISTING=listing, **env)]
-        owners = buckets.owners(listing, 2, SHARD_STRATEGY="range")
-        buckets.check("google: all generations of a name that is the prefix itself, for each rank", all(
-            found == [[name, number] for name in named for number in (1, 2)
-                      if name == "train/a" or owners.get(name, 0) == rank] for rank, found in enumerate(given)), given)
     finally:
         server.stdin.close()
         try:

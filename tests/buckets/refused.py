@@ -176,11 +176,6 @@ def others():
 def unseen():
     """What lists where libshard cannot divide; it is known of which URI."""
     s3dlio = load("s3dlio")
-    unchecked = load("boto3").client("s3", endpoint_url=ENDPOINT, region_name="us-east-1",
-                                     config=load("botocore.config").Config(parameter_validation=False))
-    for name in ("list_objects", "list_objects_v2", "list_object_versions"):
-        yield f"boto3: {name}, MaxKeys is a text", lambda n=name: getattr(unchecked, n)(**ROOT, MaxKeys="5")
-
     handled = load("boto3").client("s3", endpoint_url=ENDPOINT, region_name="us-east-1")
     handled.meta.events.register("before-parameter-build.s3", lambda params, **_: params.update(
         Prefix="train/" + params["Prefix"]) if "Prefix" in params else None)

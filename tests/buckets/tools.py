@@ -34,12 +34,9 @@ def ended(buckets):
         next(key for key, _, _ in buckets.made["train"] if key.startswith("train/")).replace("'", "\\'"))
     script = os.path.join(buckets.folder, "ends.py")
     one, other = {}, {"SHARD_DATASET": "s3://train/train:s3://train/none"}
-    columns = {"PYTHONPATH": site(os.path.join(paths.REPO, ".venv-clients"))}
     for label, text, rank, more, told in (
             ("a client that only reads", reads, 0, one, ["s3://train/train/"]), ("the same in another rank", reads, 1, one, []),
             ("a client of its own", "import urllib.request, ssl", 0, one, ["s3://train/train/"]),
-            ("polars", "import polars, sys; assert 'ssl' not in sys.modules", 0, columns, ["s3://train/train/"]),
-            ("duckdb", "import duckdb, sys; assert 'ssl' not in sys.modules", 0, columns, ["s3://train/train/"]),
             ("one of two datasets", lists, 0, other, ["s3://train/none/"]),
             ("nothing that reaches a server", "import json", 0, one, []), ("a listing", lists, 0, one, []),
             ("a worker's listing, fork", worker.format(lists, "fork"), 0, one, []),

@@ -33,7 +33,6 @@ from tests.planted import FAULTS  # pylint: disable=wrong-import-position
 INTERNAL_VARIABLES = {
     "LIBSHARD_RUN": "how they find the page that they share; made by the adapter",
     "LIBSHARD_OBJECTS": "which buckets of a DLIO the processes of a rank count objects of; the adapter's",
-    "LIBSHARD_S3_ENDPOINT": "where a parent has listed a bucket; the adapter's",
     "LIBSHARD_NO_SIGN_REQUEST": "the adapter tells shardctl that the client signs nothing",
     "LIBSHARD_S3_OWNER": "the adapter tells shardctl whose the client says that the bucket must be",
     "LIBSHARD_NO_VERIFY_SSL": "the adapter tells shardctl that the client verifies no certificate",

@@ -3,18 +3,16 @@
 
     share        which keys are this rank's; every seam asks here
     seams        what the clients have in common
-    pages        pages of S3's listings that a client cannot tell from the server's
-    bodies       what botocore need not parse of them
     botocore     boto3, aiobotocore, s3fs and all else that is built on botocore
-    s3fs         its cache of listings
-    patterns     paths of s3fs's and gcsfs's that are patterns, and objects' names
+    bodies       what botocore need not parse of a page
+    s3fs         what it makes of listings
     minio, s3torchconnector, s3dlio, torchdata
-    gcs_pages    pages of Google's listings
     google_storage, gcsfs
     ended        a rank that ends without having listed, and is told
 
 A module for each client. adapter/clients.def says which of them patches what; its functions get the
-imported module. Of packages that list where nothing of Python's is called (UNSEEN) the import is said.
+imported module. A page of the server's loses the entries of other ranks, and is else the server's: it may
+have fewer keys than were asked for.
 
 GETs, PUTs and everything but listing go to the server untouched. For SHARD_STATS, GETs are counted; also
 those of a DLIO that has listed a bucket itself (objects.py).
@@ -23,7 +21,7 @@ import importlib
 import sys
 
 from .. import Importer, objects
-from ..contract import CLIENTS, UNSEEN
+from ..contract import CLIENTS
 from ..native import WARN, native
 from ..patching import Finder
 from . import ended, share
@@ -34,19 +32,11 @@ def _patch(loaded, name):
     try:
         getattr(importlib.import_module("." + ours, __name__), function)(loaded)
     except Exception as error:  # pylint: disable=broad-except
-        if share.datasets():
+        if share.datasets() and share.active():
             raise
         # DLIO runs as ever; only its statistics are less.
         native().log(WARN, "SHARD_STATS misses the objects that %s gets: %s: %s"
                      % (name, type(error).__name__, error))
-
-
-def _tell_of(_loaded, name):
-    lists, schemes = UNSEEN[name]
-    ours = [one.url for one in share.datasets() if one.scheme in schemes.split()]
-    if ours and share.active():
-        share.warn_once("%s lists buckets without libshard's seeing it: what it lists of %s is all keys, "
-                        "in every rank" % (lists, " and ".join(ours)), node=True)
 
 
 def _patch_once_loaded(name):
@@ -74,11 +64,9 @@ def start():
         return
     if share.datasets():
         ended.start()
-    patches = {**dict.fromkeys(CLIENTS, _patch), **dict.fromkeys(UNSEEN, _tell_of)}
-    sys.meta_path.insert(0, Finder({
-        name: lambda loaded, name=name: patches[name](loaded, name) for name in patches}))
-    for name in patches:
+    sys.meta_path.insert(0, Finder({name: lambda loaded, name=name: _patch(loaded, name) for name in CLIENTS}))
+    for name in CLIENTS:
         if sys.modules.get(name) is not None:
-            patches[name](sys.modules[name], name)
+            _patch(sys.modules[name], name)
     if "s3dlio" in sys.modules and "s3dlio._pymod" not in sys.modules:
         _patch_once_loaded("s3dlio._pymod")

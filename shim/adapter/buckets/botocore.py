@@ -6,13 +6,18 @@ are wrapped where botocore lets one change a client's class: in the event creati
 to which each new session gets a handler (botocore.register_initializer; before 1.27, where there is
 none, BUILTIN_HANDLERS).
 """
+import collections
 import contextvars
 import functools
 import inspect
 import os
 import sys
+import urllib.parse
 
-from . import bodies, pages, seams, share
+import botocore.exceptions
+
+from . import bodies, seams, share
+from .share import ShareError
 
 EVENT = "creating-client-class.s3"
 
@@ -43,7 +48,7 @@ def patch_handlers(module):
 
 def _wrap(attributes, is_cli):
     """Wrap the methods of a client's class that is being made."""
-    for name in pages.OPERATIONS:
+    for name in OPERATIONS:
         if name in attributes:
             attributes[name] = _listing(name, attributes[name], is_cli)
     if "get_object" in attributes:
@@ -51,6 +56,16 @@ def _wrap(attributes, is_cli):
 
 
 # ---- listing ------------------------------------------------------------------------------------
+
+# A listing operation of S3's: the lists of keys in a page, and {of a page: of the request for the next one}.
+Operation = collections.namedtuple("Operation", "contents following start", defaults=(None,))
+PAGE = 1000  # keys that a server has in a page
+OPERATIONS = {
+    "list_objects_v2": Operation(("Contents",), {"NextContinuationToken": "ContinuationToken"}, "StartAfter"),
+    "list_objects": Operation(("Contents",), {"NextMarker": "Marker"}, "Marker"),
+    "list_object_versions": Operation(("Versions", "DeleteMarkers"), {
+        "NextKeyMarker": "KeyMarker", "NextVersionIdMarker": "VersionIdMarker"}),
+}
 
 
 def _listing(name, method, is_cli):
@@ -74,8 +89,7 @@ def _listing(name, method, is_cli):
                     or inspect.iscoroutinefunction(getattr(self, "_make_api_call", None))
                     or any("aiobotocore" in cls.__module__.split(".") for cls in type(self).__mro__))
         page = _page(_Calls(self, method, is_async, kwargs), name, kwargs, of)
-        with BOTO.errors(name):
-            return page if is_async else seams.finish(page)
+        return page if is_async else seams.finish(page)
 
     return listing
 
@@ -84,48 +98,121 @@ _cut = contextvars.ContextVar("libshard_cut", default=None)  # the bodies.Cut of
 
 
 def _before_parse(response_dict, **_):
-    """What a botocore calls, but an old one, when an answer to a listing has come."""
+    """What botocore calls, since 1.35 of August 2024, when an answer to a listing has come."""
     cut = _cut.get()
     if cut is not None and response_dict["status_code"] == 200 and isinstance(response_dict["body"], bytes):
         response_dict["body"] = cut.body(response_dict["body"])
 
 
-CODE = "LibshardError"
+async def _page(calls, name, request, of):
+    with BOTO.errors():
+        return await _divided(calls, name, request, of)
 
 
-def _error(line, name):
-    """botocore's own kind of error, with our line."""
-    import botocore.exceptions
+async def _divided(calls, name, request, of):
+    """The page that a call gets: the server's without entries of other ranks. While it is empty, and there
+    is more, the server's next one."""
+    operation = OPERATIONS[name]
+    prefix, delimiter = request.get("Prefix") or "", request.get("Delimiter") or ""
+    if not isinstance(prefix, str) or not isinstance(delimiter, str) or not of.divides(prefix, delimiter):
+        page = await calls.send(request)
+        if any(of.holds(entry["Key"]) for part in operation.contents for entry in page.get(part) or ()):
+            raise ShareError("libshard divides what texts ask for, and no handler of botocore's events gives "
+                             "another Prefix: ask so, or set SHARD_VIEW=off")
+        return page
+    goes_on = [request.get(field) for field in {operation.start, *operation.following.values()} - {None}]
+    account = await calls.account() if of.needs_listing() else None
+    own = await seams.begin_or_ask(
+        lambda: calls.begin(lambda: of.begin(prefix, delimiter, any(goes_on), operation.start is None, account)),
+        lambda: calls.send({**request, "MaxKeys": 1}), calls.is_refused)
+    if own.after and operation.start and not request.get("ContinuationToken") and (
+            (request.get(operation.start) or "") < own.after):
+        request = {**request, operation.start: own.after}
+    most = request.get("MaxKeys")
+    grows, limit = isinstance(most, int) and most > 0, PAGE
+    while True:
+        cut = bodies.Cut(own) if "EncodingType" not in request else None
+        page = await calls.send(request, cut)
+        if grows and request["MaxKeys"] != most and "MaxKeys" in page:
+            page["MaxKeys"] = most
+        more = _drop(page, operation, request, own, cut, calls.behind)
+        shown = sum(len(page.get(part) or ()) for part in (*operation.contents, "CommonPrefixes"))
+        if grows and shown > most and request["MaxKeys"] > most:
+            limit = request["MaxKeys"] // 2  # less and less, so it ends
+            request = {**request, "MaxKeys": most}  # that page again: no token leads into it
+        elif not page.get("IsTruncated"):
+            own.end()
+            return page
+        elif shown or not more or all(request.get(field) == value for field, value in more.items()):
+            return page
+        else:
+            request = {**request, **more}
+            if grows:  # or a probe by MaxKeys=1 would pass others' keys one by one
+                request["MaxKeys"] = max(most, min(2 * request["MaxKeys"], limit))
 
-    operation = "".join(word.capitalize() for word in name.split("_"))
-    return botocore.exceptions.ClientError(
-        {"Error": {"Code": CODE, "Message": "libshard: %s" % line},
-         "ResponseMetadata": {"HTTPStatusCode": 400, "HTTPHeaders": {}, "RetryAttempts": 0}}, operation)
+
+def _drop(page, operation, request, own, cut, behind):
+    """Take other ranks' entries out of a page; what the request for the next page says. behind: {a token of the
+    server's: the last key of its page}."""
+    is_encoded = "EncodingType" in request and page.get("EncodingType") == "url"
+    read = urllib.parse.unquote_plus if is_encoded else str
+    ends, last = [], None
+    for part in operation.contents:
+        entries = page.pop(part, None) or []
+        last = entries[-1]["Key"] if entries else last
+        kept = own.kept(entries, lambda entry: read(entry["Key"]))
+        if kept:
+            page[part] = kept
+        keys = [read(entry["Key"]) for entry in entries]
+        if cut and cut.keys is not None:
+            if len(kept) < len(entries):
+                raise ShareError("botocore reads the keys of a page otherwise than they are written there: %r"
+                                 % entries[0]["Key"])
+            keys, last = cut.keys, cut.keys[-1]
+        token = request.get("ContinuationToken")
+        ends.append(own.is_past(keys, behind.get(token) if token else request.get(operation.start)))
+    own.kept(page.get("CommonPrefixes") or (), lambda _: None)
+    if "KeyCount" in page:
+        page["KeyCount"] = sum(len(page.get(part) or ()) for part in (*operation.contents, "CommonPrefixes"))
+    if any(ends):
+        page["IsTruncated"] = False
+    if not page.get("IsTruncated"):
+        for field in operation.following:
+            page.pop(field, None)
+        return None
+    if operation.start == "Marker" and not page.get("NextMarker") and last is not None:
+        page["NextMarker"] = last  # so the client need not go on from the last key that it is shown
+    following = {ours: page[theirs] for theirs, ours in operation.following.items() if page.get(theirs) is not None}
+    if operation.start == "StartAfter":
+        if last is not None and "ContinuationToken" in following:
+            if len(behind) > 64:
+                behind.clear()
+            behind[following["ContinuationToken"]] = keys[-1]
+    elif operation.start == "Marker" and last is not None and not request.get("Delimiter"):
+        following = {"Marker": read(last)}  # radosgw's NextMarker is not encoded, but botocore decodes it
+    return following
 
 
-BOTO = seams.Client("s3", _error, lambda client: client.meta.endpoint_url)
+class LibshardError(botocore.exceptions.BotoCoreError):
+    """Why a listing cannot be divided: no ClientError, which s3fs makes an OSError of."""
+
+    fmt = "libshard: {line}"
 
 
-def is_ours(error):
-    """Whether it is an error that _error() has made."""
-    response = getattr(error, "response", None)
-    return isinstance(response, dict) and response.get("Error", {}).get("Code") == CODE
+BOTO = seams.Client("s3", lambda line: LibshardError(line=line), lambda client: client.meta.endpoint_url)
 
 
 class _Calls:
-    """What pages.page() asks of a client, by the client's own method."""
+    """What _divided() asks of a client, by the client's own method."""
 
     def __init__(self, client, method, is_async, request):
         self.client, self._method, self._is_async, self._request = client, method, is_async, request
+        self.behind = client.__dict__.setdefault("_libshard_behind", {})
 
-    async def send(self, request, own=None):
-        is_interval = own is not None and (own.after is not None or own.last is not None)  # most is the rank's
-        cut = bodies.Cut(own) if own and not is_interval and "EncodingType" not in request else None
+    async def send(self, request, cut=None):
+        """The server's page."""
         with share.held(_cut, cut):
-            response = await seams.awaited(self._method(self.client, **request))
-        if cut and not cut.is_as_read(response):
-            return await self.send(request)
-        return response
+            return await seams.awaited(self._method(self.client, **request))
 
     async def begin(self, function):
         """In a thread where there is an event loop."""
@@ -139,33 +226,19 @@ class _Calls:
         """What shardctl's environment gets to list as this client does."""
         client = self.client
         credentials = getattr(getattr(client, "_request_signer", None), "_credentials", None)
-        if credentials is None or _is_unsigned(client.meta.config.signature_version):
+        if credentials is None or (
+                client.meta.config.signature_version is getattr(botocore, "UNSIGNED", object())):
             return _environment(client, None, self._request)
         return _environment(client, await seams.awaited(credentials.get_frozen_credentials()), self._request)
 
     @staticmethod
     def is_refused(error):
         """Whether the server has said that it will not list (404, 403): so it does without libshard."""
-        import botocore.exceptions
-
-        if not isinstance(error, botocore.exceptions.ClientError):
-            return False
-        return seams.is_refusal(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
-
-
-async def _page(calls, name, request, of):
-    ahead = calls.client.__dict__.setdefault("_libshard_ahead", pages.Ahead())
-    with BOTO.errors(name):
-        return await pages.page(name, request, of, calls, ahead)
+        return isinstance(error, botocore.exceptions.ClientError) and seams.is_refusal(
+            error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
 
 
 # ---- the account --------------------------------------------------------------------------------
-
-
-def _is_unsigned(version):
-    import botocore
-
-    return version is getattr(botocore, "UNSIGNED", object())
 
 
 def _environment(client, signing, request):

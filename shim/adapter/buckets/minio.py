@@ -11,7 +11,6 @@ import ssl
 from ..patching import stands_for
 from . import share
 from .seams import Client, begin_or_ask, counting, finish, is_refusal, variables
-from .share import ShareError
 
 NEEDS = ("bucket_name", "prefix", "delimiter", "start_after")  # parameters of _list_objects()
 PAGE = 1000  # objects of a server's page: how many are divided at a time
@@ -64,82 +63,54 @@ def _key(item):
     return None if is_prefix else item.object_name
 
 
-def _divide(found, items, most, versions):
+def _divide(found, items, most, versions, behind):
     """The items that are this rank's, prefixes among them, in their order."""
     items = iter(items)
     while True:
         page = list(itertools.islice(items, most))
-        if not page:
-            return found.end()
         yield from found.kept(page, _key)
-        # Of an empty share the first page may have the prefix's own key. (Of versions a page yields those
-        # that mark a deletion last.)
-        if not versions and (found.empty or found.is_past(page[-1].object_name)):
+        keys = [item.object_name for item in page]
+        # (Of versions a page yields those that mark a deletion last.)
+        if not page or (not versions and found.is_past(keys, behind)):
             return found.end()
-
-
-def _list(original, client, found, asked, versions):
-    """What is this rank's of a list; under `range` from its first key on."""
-    most = asked.get("max_keys") or PAGE
-    start, prefix = asked.get("start_after") or "", asked.get("prefix") or ""
-    if found.after is not None and found.after > start and found.after >= prefix:  # (SeaweedFS: else nothing comes)
-        if prefix and start < prefix:  # an object of that very name is shown to all
-            first = original(client, **{**asked, "max_keys": 2})
-            yield from itertools.takewhile(lambda item: item.object_name == prefix, first)
-        asked["start_after"] = found.after
-    yield from _divide(found, original(client, **asked), most, versions)
+        behind = keys[-1]
 
 
 def patch(module):
     """Patch minio.api."""
     cls = module.Minio
     cls.get_object = counting(cls.get_object, _count)
+    if not share.datasets():
+        return
     original = getattr(cls, "_list_objects", None)
     signature = inspect.signature(original) if original else None
     if signature is None or set(NEEDS).difference(signature.parameters):
-        return _patch_stranger(cls)
+        raise ImportError("this minio has no Minio._list_objects() that libshard knows: install minio 7.0.0 "
+                          "to 7.2.20, or unset SHARD_DATASET")
 
     @stands_for(cls)
     def _list_objects(self, *args, **kwargs):
-        asked = dict(signature.bind(self, *args, **kwargs).arguments)
-        del asked["self"]
-        bucket = asked["bucket_name"]
+        def asks(**more):  # the original writes into the parameters
+            asked = dict(signature.bind(*(self, *args), **kwargs).arguments)
+            extra = asked.get("extra_query_params")
+            return {**asked, **({"extra_query_params": dict(extra)} if extra else {}), **more}
+
+        asked = asks()
+        bucket, start = asked["bucket_name"], asked.get("start_after") or ""
         with MINIO.errors(bucket):
             versions = bool(asked.get("include_version") or asked.get("version_id_marker"))
-
-            def asks():  # the original writes into the parameters
-                more = asked.get("extra_query_params")
-                return {**asked, **({"extra_query_params": dict(more)} if more else {})}
-
             found = finish(begin_or_ask(
-                lambda: MINIO.begin(self, bucket, asked.get("prefix"), asked.get("delimiter"), asked.get("start_after"),
-                                    versions),
-                lambda: next(original(self, **{**asks(), "max_keys": 1}), None), _is_refused))
+                lambda: MINIO.begin(self, bucket, asked.get("prefix"), asked.get("delimiter"), start, versions),
+                lambda: next(original(**asks(max_keys=1)), None), _is_refused))
             if found is None:
                 yield from original(self, *args, **kwargs)
-            else:
-                yield from _list(original, self, found, asks(), versions)
-
-    return None
+                return
+            if found.after and start < found.after:
+                start = asked["start_after"] = found.after
+            yield from _divide(found, original(**asked), asked.get("max_keys") or PAGE, versions, start)
 
 
 def _count(client, bucket_name, object_name, offset=0, length=0, *_, **__):
     """For SHARD_STATS. (fget_object() calls get_object().)"""
     if not (offset or length) or share.is_first_range(bucket_name, object_name, not offset):
         MINIO.count(client, bucket_name, object_name)
-
-
-def _patch_stranger(cls):
-    """A minio without that function: lists of a dataset fail."""
-    for name in ("list_objects", "list_objects_v2"):
-        original = getattr(cls, name, None)
-        if original is None:
-            continue
-
-        @stands_for(cls, name)
-        def failing(self, bucket_name, *args, original=original, **kwargs):
-            with MINIO.errors(bucket_name):
-                if MINIO.find(self, bucket_name):
-                    raise ShareError("this version of minio has no Minio._list_objects() that libshard "
-                                     "knows: install minio 7.0.0 to 7.2.20, or list by another client")
-                return original(self, bucket_name, *args, **kwargs)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
 """s3dlio: its Python API, over Rust (0.9.92 to 0.10.0).
 
-list() returns the URIs of all that a URI selects. The package copies it from its extension module, and
-calls it there. A dataset lists by itself when it is made; so it is made anew of this rank's URIs, and
-its keys() are then URIs, too.
+list() returns the URIs of all that a URI selects. A dataset lists by itself when it is made; so it is made
+anew of this rank's URIs, and its keys() are then URIs, too.
 
-No seam: UNSEEN list in Rust. Of a dataset they raise: it is known that it is one, and that no rank would
-get its part.
+What lists in Rust has no seam: of a dataset REFUSED and REFUSED_CLASSES raise.
 """
 import functools
 import os
@@ -18,18 +16,13 @@ from . import share
 from .seams import Client, counting, endpoint_of_environment, split_url, variables
 from .share import ShareError
 
-# What the functions take that are wrapped: all that can be compared of them.
-KNOWN = {"list": "(uri, recursive=False, pattern=None)", "create_dataset": "(uri, opts=None)"}
-STRANGE = ("this version of s3dlio is not one that libshard knows: install s3dlio 0.10.0, or list by "
-           "another client")
-
 # {function: whether it lists, called like it}
-UNSEEN = {
+REFUSED = {
     "create_async_loader": lambda *_, **__: True,
     "download": lambda *_, **__: True,
     "delete": lambda uri, recursive=False, *_, **__: recursive,
 }
-UNSEEN_CLASSES = ("PyS3Dataset", "PyS3AsyncDataLoader", "PyParquetStreamLoader")
+REFUSED_CLASSES = ("PyS3Dataset", "PyS3AsyncDataLoader", "PyParquetStreamLoader")
 
 
 _failed = threading.local()  # error: the last one
@@ -60,90 +53,71 @@ def _parts(uri):
     return endpoint, bucket, key or ""
 
 
-def _prefix(key):
-    """What is asked for: a `*` begins a pattern."""
-    return key.partition("*")[0]
-
-
-def _begin(uri, flat):
-    """The share.Pass of what a URI selects, or None. flat: a list goes through folders; else it ends at
-    the next slash."""
+def _divided(uri, is_flat, uris):
+    """What uris() returns, those that a URI selects, without other ranks', and whether any are divided.
+    is_flat: the list goes through folders; else it ends at the next slash."""
     endpoint, bucket, key = _parts(uri)
-    return S3DLIO.begin(endpoint, bucket, _prefix(key), "" if flat else "/")
+    found = S3DLIO.begin(endpoint, bucket, key.partition("*")[0], "" if is_flat else "/")  # a * begins a pattern
+    if found is None:
+        return uris(), False
 
+    def key_of(one):
+        name = _parts(one)[2]
+        return None if not is_flat and name.endswith("/") else name
 
-def _owned(found, uris, flat):
-    """The URIs that are this rank's, and the folders of a list that ends at slashes."""
-    def key_of(uri):
-        key = _parts(uri)[2]
-        return None if not flat and key.endswith("/") else key
-
-    mine = found.kept(uris, key_of)
+    mine = found.kept(uris(), key_of)
     found.end()
-    return mine
+    return mine, True
 
 
-# ---- what is divided ---------------------------------------------------------------------------
-
-
-def _patch_list(module):
-    original = module.list
-    strange = getattr(original, "__text_signature__", None) != KNOWN["list"]
+def _patch_lists(module):
+    """list(), and both ways to make a dataset: the function, and the class itself."""
+    original, function, cls = module.list, module.create_dataset, module.PyDataset
+    remake = getattr(cls, "from_uris", None)
+    if remake is None:
+        raise ImportError("this s3dlio is not one that libshard knows: install s3dlio 0.9.92 to 0.10.0, or unset "
+                          "SHARD_DATASET")
 
     @stands_for(module, "list")
-    def list_uris(uri, recursive=False, pattern=None):
+    def list_uris(uri, recursive=False, *args, **kwargs):
         with S3DLIO.errors():
-            flat = recursive or "**" in str(uri)
-            found = _begin(uri, flat)
-            if found is not None and strange:
-                raise ShareError(STRANGE)
-            uris = original(uri, recursive, pattern)
-            return uris if found is None else _owned(found, uris, flat)
-
-
-def _patch_datasets(module):
-    """Both ways to make a dataset: the function, and the class itself."""
-    function, cls = module.create_dataset, module.PyDataset
-    remake = getattr(cls, "from_uris", None)
-    strange = (remake is None
-               or getattr(function, "__text_signature__", None) != KNOWN["create_dataset"])
+            return _divided(uri, recursive or "**" in str(uri), lambda: original(uri, recursive, *args, **kwargs))[0]
 
     @stands_for(module)
     def create_dataset(uri, opts=None):
+        made = []
         with S3DLIO.errors():
-            found = _begin(uri, True)
-            if found is None:
-                return function(uri, opts)
-            if strange:
-                raise ShareError(STRANGE)
-            uris = _owned(found, function(uri, opts).uris(), True)
-            if not uris:  # as the library has it where a URI selects nothing
+            uris, is_divided = _divided(uri, True, lambda: made.append(function(uri, opts)) or made[0].uris())
+            if is_divided and not uris:  # as the library has it where a URI selects nothing
                 raise ShareError("Failed to create S3 dataset: of the objects that %r selects none is "
                                  "this rank's; there are more ranks than objects" % uri)
-            return remake(uris, opts)
+            return remake(uris, opts) if is_divided else made[0]
 
-    def __new__(_cls, uri, opts=None):
-        return create_dataset(uri, opts)
-
-    cls.__new__ = __new__
+    cls.__new__ = lambda _cls, uri, opts=None: create_dataset(uri, opts)
+    return original
 
 
-# ---- what is not -------------------------------------------------------------------------------
+# ---- what is refused ---------------------------------------------------------------------------
 
 
-_list = None  # s3dlio's own
+def _refusing(listing, refused, name, is_method=False, lists=lambda *_, **__: True):
+    """A function that raises for the URI of a dataset. listing: s3dlio's own list(); is_method: of a class,
+    after its object; lists(): whether it lists, called like it."""
+    @functools.wraps(refused)
+    def refusing(*args, **kwargs):
+        if lists(*args, **kwargs):
+            named = (kwargs[one] for one in ("uri", "src_uri", "prefix") if one in kwargs)
+            _refuse(listing, name, str(next(iter(args[is_method:]), None) or next(named, "")))
+        return refused(*args, **kwargs)
+
+    return refusing
 
 
-def _names_one(uri):
-    """Whether a URI is that of an object, and selects nothing else."""
-    return not uri.endswith("/") and _list(uri, True) == [uri]
-
-
-def _refuse(name, uri):
-    """Raise if what a URI selects is divided."""
+def _refuse(listing, name, uri):
+    """Raise if what a URI selects is divided, and not an object that has just this name."""
     endpoint, bucket, key = _parts(uri)
     found = S3DLIO.find(endpoint, bucket)
-    if found is not None and found.divides(_prefix(key)) and not _names_one(str(uri)):
+    if found is not None and found.divides(key.partition("*")[0]) and (uri.endswith("/") or listing(uri, True) != [uri]):
         with S3DLIO.errors():
             raise ShareError(
                 "s3dlio's %s lists in Rust, where libshard cannot divide the list: it would get all of %s in "
@@ -151,32 +125,17 @@ def _refuse(name, uri):
                 "SHARD_VIEW=off, for all of it in every rank" % (name, uri))
 
 
-def _refusing(original, name, method=False, listing=lambda *_, **__: True):
-    """A function that raises for the URI of a dataset. method: of a class, after its object. listing():
-    whether it lists, called like it."""
-    @functools.wraps(original)
-    def unseen(*args, **kwargs):
-        if listing(*args, **kwargs):
-            named = (kwargs[one] for one in ("uri", "src_uri", "prefix") if one in kwargs)
-            _refuse(name, next(iter(args[method:]), None) or next(named, ""))
-        return original(*args, **kwargs)
-
-    return unseen
-
-
-def _patch_unseen(module):
-    global _list
-    _list = module.list
-    for name, listing in UNSEEN.items():
+def _patch_refused(module, listing):
+    for name, lists in REFUSED.items():
         if hasattr(module, name):
-            setattr(module, name, _refusing(getattr(module, name), name + "()", listing=listing))
-    for name in UNSEEN_CLASSES:
+            setattr(module, name, _refusing(listing, getattr(module, name), name + "()", lists=lists))
+    for name in REFUSED_CLASSES:
         if hasattr(module, name):
-            getattr(module, name).__init__ = _refusing(lambda *_, **__: None, name, True)
+            getattr(module, name).__init__ = _refusing(listing, lambda *_, **__: None, name, True)
     store = getattr(module, "MultiEndpointStore", None)
     for name in ("list", "list_all_endpoints"):
         if hasattr(store, name):
-            setattr(store, name, _refusing(getattr(store, name), "MultiEndpointStore." + name, True))
+            setattr(store, name, _refusing(listing, getattr(store, name), "MultiEndpointStore." + name, True))
 
 
 def patch_source(module):
@@ -189,7 +148,7 @@ def patch_source(module):
 
     @stands_for(cls)
     def start(self):
-        _refuse("create_async_loader()", self._uri)
+        _refuse(_originals["list"], "create_async_loader()", str(self._uri))
         return original(self)
 
 
@@ -225,34 +184,28 @@ def _count_all(uris, *_, **__):
 
 
 def _count_range(uri, offset=None, *_, **__):
+    """Of get_range(); and of parquet_get_rg(), by the number of a row group."""
     _, bucket, key = _parts(uri)
     if bucket and share.is_first_range(bucket, key, offset == 0):
         _count(uri)
 
 
-def _count_row_group(uri, rg_idx=None, *_, **__):
-    _count_range(uri, rg_idx)
+_originals = {}  # s3dlio's own functions
 
 
-def _patch_gets(module):
+def patch(module):
+    """Patch s3dlio._pymod, the extension."""
+    _originals.update(vars(module))
+    if share.datasets():
+        _patch_refused(module, _patch_lists(module))
     for name, count in (("get", _count), ("get_many", _count_all), ("get_range", _count_range),
-                        ("parquet_get_rg", _count_row_group)):
+                        ("parquet_get_rg", _count_range)):
         if hasattr(module, name):
             setattr(module, name, counting(getattr(module, name), count))
     cls = getattr(module, "PyDataset", None)
     if hasattr(cls, "from_uris"):  # a loader in Rust gets them all
         cls.from_uris = staticmethod(counting(cls.from_uris, _count_all))
-
-
-def patch(module):
-    """Patch s3dlio._pymod, the extension."""
-    before = dict(vars(module))
-    if share.datasets():
-        _patch_unseen(module)
-        _patch_list(module)
-        _patch_datasets(module)
-    _patch_gets(module)
     package = sys.modules.get("s3dlio")  # has copies, if it was imported before
-    for name, original in before.items():
+    for name, original in _originals.items():
         if getattr(package, name, None) is original and getattr(module, name) is not original:
             setattr(package, name, getattr(module, name))

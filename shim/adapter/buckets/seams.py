@@ -4,11 +4,9 @@
 What is the same for a client that blocks and one with an event loop is written as a coroutine.
 finish() runs it for the one that blocks, whose answers are there when they are asked for.
 """
-import base64
 import contextlib
 import functools
 import inspect
-import json
 import os
 
 from . import share
@@ -136,26 +134,6 @@ def counting(method, count):
         return await get(*args, **kwargs)
 
     return functools.wraps(method)(get_async if inspect.iscoroutinefunction(method) else get)
-
-
-TOKEN = "libshard-"
-
-
-def write_token(*values):
-    """A page token of ours: where a list goes on, in any client and process."""
-    return TOKEN + base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode()
-
-
-def read_token(token, *types):
-    """The values, or None: it is not one of ours, with values of these types."""
-    if not isinstance(token, str) or not token.startswith(TOKEN):
-        return None
-    try:
-        values = json.loads(base64.urlsafe_b64decode(token[len(TOKEN):]))
-    except ValueError:
-        return None
-    good = isinstance(values, list) and len(values) == len(types) and all(map(isinstance, values, types))
-    return values if good else None
 
 
 def split_url(url):

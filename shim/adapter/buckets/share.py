@@ -2,9 +2,9 @@
 """share: which keys of a bucket are this rank's. Every client's seam asks here, and only here.
 
     share = find("s3", bucket, endpoint, account)      None: not of SHARD_DATASET, pass it through
-    page = share and share.begin(prefix, delimiter, start)   None: nothing to divide, pass it through
-    page.owned(keys)                                    a flag for each key of a server's page
-    page.end()                                          the client has been given the last page
+    listing = share and share.begin(prefix, delimiter, start)   None: nothing to divide, pass it through
+    listing.kept(entries, key_of)                       the entries of a server's page that are the rank's
+    listing.end()                                       the client has been given the last page
 
 All of them raise ShareError, with a line for people; the seam makes the client's own kind of error
 of it, one that the client itself does not catch: its list must not end, nor be empty. None of them
@@ -12,8 +12,8 @@ asks the server for anything but through shardctl (the node's listing), which be
 strategy needs one: it may take a while (run it in a thread where there is an event loop).
 
 A dataset s3://bucket/prefix is all keys below "prefix/". A key belongs to the innermost dataset
-that it lies in. Keys outside of all, keys that SHARD_INCLUDE leaves out, and a key that is equal to
-the request's prefix (so clients ask whether it is there) are shown to every rank.
+that it lies in. Keys outside of all, keys that SHARD_INCLUDE leaves out, and an object whose key is equal
+to the request's prefix (so clients ask whether it is there) are shown to every rank.
 
 A key that ends with a slash (a folder's marker) is in no listing: with a strategy that needs one it
 goes to the rank of the next key (the last one, if there is none); by hash it is a key like others.
@@ -60,6 +60,8 @@ class Dataset:
         self.number, self.scheme, self.bucket = number, scheme, bucket
         self.root = prefix if not prefix or prefix.endswith("/") else prefix + "/"
         self.url = "%s://%s/%s" % (scheme, bucket, self.root)
+        self.endpoint = None  # where this process has listed it, see _plain()
+        self.listing = None  # the node's, for the life of the process
         self.epoch = None  # in which this process has listed it from its beginning last
         self.stats = None  # its number in the statistics
         self.begun = False  # whether this process has listed it from its beginning
@@ -113,8 +115,8 @@ _LOOPBACK = ("127.0.0.1", "::1")  # localhost
 
 
 def _plain(endpoint):
-    """An endpoint without a scheme's own port and a last slash, to be compared."""
-    if not endpoint:
+    """An endpoint without a scheme's own port and a last slash, to be compared; "": AWS's own."""
+    if is_aws(endpoint):
         return ""
     parts = urllib.parse.urlsplit(endpoint if "://" in endpoint else "https://" + endpoint)
     port = parts.port or (80 if parts.scheme == "http" else 443)
@@ -129,33 +131,12 @@ def is_aws(endpoint):
     return not endpoint or host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
 
-_FIRST = "LIBSHARD_S3_ENDPOINT"  # in the environment: lines "bucket endpoint", see _settle()
-
-
-def _said_endpoint():
-    """Where SHARD_DATASET's buckets are, as the environment says, or None."""
-    if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
-        return None
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-
-
-def _first_endpoint(bucket):
-    """Where a bucket of a dataset was listed first, by this process or its parent; or None."""
-    known = (line.split(" ") for line in os.environ.get(_FIRST, "").split("\n") if " " in line)
-    return dict(known).get(bucket)
-
-
-def _settle(dataset, endpoint):
-    """A dataset is where it is listed first, unless the environment says where."""
-    if dataset.scheme == "s3" and not _said_endpoint() and not _first_endpoint(dataset.bucket):
-        os.environ[_FIRST] = "%s%s %s\n" % (os.environ.get(_FIRST, ""), dataset.bucket,
-                                            endpoint or "https://s3.amazonaws.com")
-
-
 def _elsewhere(dataset, endpoint):
-    """Whether the bucket of this name at this endpoint is not the dataset's."""
-    here = dataset.scheme == "s3" and (_said_endpoint() or _first_endpoint(dataset.bucket))
-    if not here or _plain(here) == _plain(endpoint) or (is_aws(here) and is_aws(endpoint)):
+    """Whether the bucket of this name at this endpoint is not the dataset's: the environment says another."""
+    here = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if not here or dataset.scheme != "s3" or os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return False
+    if _plain(here) == _plain(endpoint):
         return False
     warn_once("the bucket %r at %s is not that of SHARD_DATASET, which is at %s, so all of it is "
               "shown; AWS_ENDPOINT_URL_S3 says where SHARD_DATASET is"
@@ -176,10 +157,10 @@ def held(variable, value):
         variable.reset(before)
 
 
-def untouched(on=True):
+def untouched():
     """For the time of a block, listings are not divided: a client asks whether something is
     there, which is the same for all ranks."""
-    return held(_untouched, on or _untouched.get())
+    return held(_untouched, True)
 
 
 def _parts(scheme, bucket):
@@ -229,26 +210,32 @@ class Share:
         """Whether begin() needs the account."""
         return native().sharing().strategy != b"hash"
 
+    def holds(self, key):
+        """Whether a key lies in one of the datasets."""
+        return any(key.startswith(one.root) for one in self._parts)
+
     @_no_os_error()
-    def begin(self, prefix, delimiter="", start=None, epoch=None, every_version=False, account=None):
+    def begin(self, prefix, delimiter="", start=None, every_version=False, account=None):
         """A Pass over the keys below a prefix, or None if there is nothing to divide. May run
         shardctl.
 
-        start: the key that the listing begins after, None: from its beginning. epoch: that of the
-        page before, if this is a later page of a listing. every_version: keys that are not in the
-        node's listing are shown, too, to the rank of the next key. account: instead of find()'s.
+        start: the key or token that the listing goes on after, None or "": from its beginning.
+        every_version: keys that are not in the node's listing are shown, too, to the rank of the next
+        key. account: instead of find()'s.
         """
         prefix, delimiter = prefix or "", delimiter or ""
         touched = self._touched(prefix, delimiter)
         if not touched:
             return None
         for one in touched:
+            if one.endpoint not in (None, _plain(self._endpoint)):
+                raise ShareError("%s was listed at %s, and is now listed at %s: set AWS_ENDPOINT_URL_S3 to where the "
+                                 "dataset is" % (one.url, one.endpoint or "AWS", self._endpoint or "AWS"))
+            one.endpoint = _plain(self._endpoint)
             native().run_set_listed(one.number)
             one.begun = one.begun or one.begins(prefix, start)
         rules, world = _rules()
-        _settle(touched[0], self._endpoint)
-        if epoch is None:
-            epoch = self._find_epoch(touched, [one for one in touched if one.begins(prefix, start)])
+        epoch = self._find_epoch(touched, [one for one in touched if one.begins(prefix, start)])
         listings = {}
         if rules.strategy == b"hash" and rules.has_listing:
             warn_once("SHARD_LISTING is not used: SHARD_STRATEGY=hash takes none; unset one",
@@ -271,8 +258,7 @@ class Share:
         return epoch
 
     def _listing(self, dataset, account, rules, world):
-        key = (dataset.url, _plain(self._endpoint))
-        found = _listings.get(key)
+        found = dataset.listing
         if found is None:
             if dataset.bucket.endswith("--x-s3") and not rules.has_listing:
                 raise ShareError("%s: a directory bucket's listings have no order; set "
@@ -280,7 +266,7 @@ class Share:
             environment = account() if callable(account) else account
             found = Listing.of_bucket_of_job("s3://%s/%s" % (dataset.bucket, dataset.root),
                                              environment or [])
-            found = _listings.setdefault(key, found)
+            dataset.listing = found
             native().log(INFO, "serving '%s': %d keys, digest %.16s"
                          % (dataset.url, found.count, found.digest))
             if not found.count:
@@ -290,9 +276,6 @@ class Share:
                 warn_once("%s has more ranks than keys (%d ranks, %d keys): some ranks have none"
                           % (dataset.url, world.size, found.count), node=True)
         return found
-
-
-_listings = {}  # (url, endpoint) -> Listing, for the life of the process
 
 
 def _rules():
@@ -318,13 +301,15 @@ def is_set_up():
 class Pass:
     """One listing of a prefix: what is this rank's of the pages that the server gives.
 
-    after, last: under `range` all of the rank's keys k have after < k <= last; None: no such limit.
-    empty: no key of the dataset is this rank's, so nothing but keys outside is shown. Limits are
-    None, and empty is False, where other keys must be shown, too.
+    after, last: under `range` all of the rank's keys k have after < k <= last; None: no such limit. What is
+    before `after`, or the prefix, need not be asked for.
+    empty: no key of the dataset is this rank's. Limits are None, and empty is False, where other keys
+    must be shown, too, and where the server has no order.
     """
 
     def __init__(self, parts, listings, rules, world, prefix, delimiter, epoch, every_version):
         self.prefix, self.epoch = prefix, epoch
+        self._object = prefix if prefix and not prefix.endswith("/") else None
         self._parts, self._listings, self._world = parts, listings, world
         self._strays = 1 if every_version else 0
         self._inside = len(parts) == 1 and prefix.startswith(parts[0].root)
@@ -332,13 +317,19 @@ class Pass:
         self.empty = False
         runs = {one: native().run(listing.handle, epoch) for one, listing in listings.items()}
         if self._inside and not delimiter and not rules.includes and runs.get(parts[0]):
-            self._find_limits(*runs[parts[0]])
+            if not parts[0].bucket.endswith("--x-s3") and not self._is_object():
+                self._find_limits(*runs[parts[0]])
         for one in parts:
             one.stats = native().bucket_pass(one.url, self._handle(one), epoch)
 
     def _handle(self, part):
         listing = self._listings.get(part)
         return listing.handle if listing is not None else None
+
+    def _is_object(self):
+        """Whether the prefix is a key of the listing: every rank is shown that."""
+        part = self._parts[0]
+        return self._object and self._listings[part].find(self.prefix[len(part.root):]) >= 0
 
     def _find_limits(self, begin, end):
         """Of `range` without a shuffle: the rank's keys are these positions of the listing."""
@@ -354,12 +345,11 @@ class Pass:
             return  # a client could not ask for what is not UTF-8
         if begin == end and listing.count:
             self.empty, last = True, after
-        self.after, self.last = after, last
+        # (SeaweedFS: a list that is to begin before its prefix is empty.)
+        self.after, self.last = after if after and after >= self.prefix else None, last
 
     def owned(self, keys, shown=True):
         """A flag (0 or 1) for each key of a page, as bytes. shown: the client is given those of 1."""
-        if not keys:
-            return b""
         if self._inside:
             flags = self._flags(self._parts[0], keys, shown)
         else:
@@ -369,14 +359,12 @@ class Pass:
                   for key in keys]
             for part in innermost:
                 places = [i for i, one in enumerate(of) if one is part]
-                if places:
-                    for i, flag in zip(places, self._flags(part, [keys[i] for i in places], shown)):
-                        flags[i] = flag
-        if keys[0] == self.prefix or self.prefix in keys:
+                for i, flag in zip(places, self._flags(part, [keys[i] for i in places], shown)):
+                    flags[i] = flag
+        if self._object in keys:
             flags = bytearray(flags)
             for i, key in enumerate(keys):
-                if key == self.prefix:
-                    flags[i] = 1
+                flags[i] |= key == self._object
         return flags
 
     def kept(self, items, key_of):
@@ -389,11 +377,21 @@ class Pass:
         flags = iter(self.owned([key for key in keys if key is not None]))
         return [item for item, key in zip(items, keys) if key is None or next(flags)]
 
-    def is_past(self, key):
-        """Whether none of the rank's keys follows one that follows this."""
-        return self.last is not None and key > self.last
+    def is_past(self, keys, behind=None):
+        """Whether none of the rank's keys follows a page of the server's, of these keys, that follows the
+        key `behind` (None: not known); ShareError if limits hold and the keys are in no order."""
+        if self.after is None and self.last is None:
+            return self.empty
+        known = [key for key in ([behind] if behind else []) + keys if "\ufffd" not in key]
+        if known != sorted(known):
+            raise ShareError("the server's pages are in no order of their keys: set SHARD_STRATEGY=hash")
+        if self.empty or self.last is None or not keys:
+            return self.empty
+        return keys[-1] > self.last or (keys[-1] == self.last and not self._strays)
 
     def _flags(self, part, keys, shown):
+        if not keys:
+            return b""
         try:
             flags = native().owned(self._handle(part), self.epoch, keys, len(part.root.encode()),
                                    self._strays, part.stats if shown else -1)
