@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/xxh64.h"
 #include "build/numbered.h"
 #include "build/progress.h"
 #include "build/writer.h"
@@ -156,6 +157,12 @@ static int add_directories(struct shard_intake_hand *h, const char *name, size_t
   if (base == h->last_length && memcmp(name, h->last, base) == 0) {
     return 0;
   }
+  /* Of shuffled names each has another directory than the last. */
+  uint64_t hash = shard_xxh64(name, base, 0) | 1;
+  uint64_t *added = &h->added[(hash >> 1) % SHARD_INTAKE_DIRECTORIES];
+  if (*added == hash) {
+    return 0;
+  }
   while ((end = shard_codec_next_directory(name, base, &from)) > 0) {
     if (from > h->last_length || memcmp(name, h->last, from) != 0) {
       int rc = shard_intake_add_other(h, name, end, 0, 0);
@@ -166,6 +173,7 @@ static int add_directories(struct shard_intake_hand *h, const char *name, size_t
   }
   memcpy(h->last, name, base);
   h->last_length = base;
+  *added = hash;
   return 0;
 }
 
@@ -287,6 +295,7 @@ void shard_intake_open(struct shard_intake *in, struct shard_sorter *names,
     h->names = (struct shard_feeder){.sorter = names};
     h->others = (struct shard_feeder){.sorter = others};
     h->seen = h->chunk = h->last_length = 0;
+    memset(h->added, 0, sizeof(h->added));
   }
 }
 

@@ -51,6 +51,8 @@ struct shard_source {
   void *context;
 };
 
+#define SHARD_INTAKE_DIRECTORIES 4096
+
 /* What one thread of the source adds names through. No two threads may share one. */
 struct shard_intake_hand {
   struct shard_intake *intake;
@@ -59,6 +61,7 @@ struct shard_intake_hand {
   uint64_t chunk;           /* with options->chunk: the number of the chunk that names are of */
   char key[SHARD_NAME_MAX]; /* what the sorter gets for a name, in order SAMPLE */
   size_t last_length;       /* of `last`, the directory of the last name of shard_intake_add() */
+  uint64_t added[SHARD_INTAKE_DIRECTORIES]; /* hashes of directories that it has added */
   char last[SHARD_NAME_MAX];
 };
 

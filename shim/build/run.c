@@ -225,6 +225,14 @@ comes_before(const struct shard_run_merge *m, const struct input *inputs, uint32
   if (x->ended || y->ended) {
     return !x->ended;
   }
+  if (m->order == SHARD_ORDER_PATH) { /* eight bytes more, before a call of memcmp() */
+    size_t from = m->common + sizeof(uint64_t);
+    uint64_t next_x = shard_batch_key(x->name, x->length, from),
+             next_y = shard_batch_key(y->name, y->length, from);
+    if (next_x != next_y) {
+      return next_x < next_y;
+    }
+  }
   int c = shard_codec_compare_names(m->order, x->name, x->length, y->name, y->length);
   return c ? c < 0 : a < b;
 }
