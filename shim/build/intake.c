@@ -216,8 +216,10 @@ int shard_intake_add(struct shard_intake_hand *h, const char *name, size_t lengt
   struct shard_intake *in = h->intake;
   int rc = check_sampled(in, name, length);
   rc = rc == 0 && in->writer ? write_at_once(in, name, length) : rc;
-  rc = rc == 0 && in->others ? add_directories(h, name, length) : rc;
-  int table = rc == 0 ? note_table(in, name, length) : 0;
+  /* Then its directory is the last name's, and no marker of a table has a number. */
+  bool counted = rc == 0 && in->writer && shard_writer_counted(in->writer);
+  rc = rc == 0 && in->others && !counted ? add_directories(h, name, length) : rc;
+  int table = rc == 0 && !counted ? note_table(in, name, length) : 0;
   rc = table < 0 ? table : rc;
   if (rc == 0 && in->writer && in->tables_count > 0) {
     rc = leave_writer(in);

@@ -50,6 +50,7 @@ struct table_state {
 struct pending_run {
   uint64_t count;
   size_t begin, end;     /* the number's place in the names, once there are two */
+  bool leaf;             /* it lies in the basename */
   size_t prefix, suffix; /* bytes that the first shares with the name before it */
 };
 
@@ -76,6 +77,7 @@ struct shard_writer {
   uint64_t in_sample;      /* files of the last sample */
   struct shard_sets *sets; /* NULL: they are not looked for */
   struct pending_run pending;
+  bool counted; /* the last name continues it, and the number lies in the basename */
   /* The lengths of the earlier names that the last name begins with, the shortest first: a sorted
    * name that lies below another begins with it, and all between the two do. */
   bool tree;
@@ -265,6 +267,8 @@ fail:
   shard_writer_abort(w);
   return rc;
 }
+
+bool shard_writer_counted(const struct shard_writer *w) { return w->counted; }
 
 void shard_writer_forbid_below(struct shard_writer *w) { w->tree = true; }
 
@@ -582,6 +586,7 @@ static int begin_pending(struct shard_writer *w, const char *name, size_t length
     run->begin = begin;
     run->end = end;
     run->count = 2;
+    run->leaf = !memchr(name + begin, '/', length - begin);
   } else {
     rc = end_pending(w);
     *run = (struct pending_run){.count = 1, .prefix = prefix, .suffix = suffix};
@@ -633,10 +638,13 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
   bool begins = sampled && (t->header->count == 0 ||
                             !shard_sample_same((enum shard_sample)w->header.sample, w->last,
                                                w->last_length, name, length));
-  if (w->sets && which == SHARD_WRITER_NAMES) {
+  bool counts = continues_run(w, name, length);
+  if (w->sets && which == SHARD_WRITER_NAMES &&
+      !(counts && shard_sets_count(w->sets, name, w->pending.begin, w->pending.end))) {
     shard_sets_add(w->sets, name, length);
   }
-  if (continues_run(w, name, length)) {
+  w->counted = counts && w->pending.leaf;
+  if (counts) {
     w->pending.count++;
     if (which == SHARD_WRITER_NAMES) {
       shard_facts_count(&w->facts, name, w->pending.begin, w->pending.end);

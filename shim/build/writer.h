@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -33,6 +34,10 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
 enum shard_writer_table { SHARD_WRITER_NAMES, SHARD_WRITER_OTHERS };
 int shard_writer_put(struct shard_writer *w, enum shard_writer_table table, const char *name,
                      size_t length, uint64_t ino, uint8_t type);
+
+/* Whether the name that was put last differs from the one before in a number of its basename only.
+ */
+bool shard_writer_counted(const struct shard_writer *w);
 
 /* From now on no name may lie below another: order PATH only. */
 void shard_writer_forbid_below(struct shard_writer *w);
