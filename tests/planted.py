@@ -54,7 +54,7 @@ FAULTS = [
           "getauxval(AT_SECURE) > 1", "behaviour threats"),
     fault("any user's folder for all users is a common one", "cache/cachedir.c",
           "return overflow && shard_process_in_user_namespace();", "return overflow;", "behaviour threats"),
-    fault("a listing is not read back", "build/writer.c", "return whole ? 0 : -EBADMSG;", "return whole ? 0 : -0;",
+    fault("a listing is not read back", "build/writer.c", "int rc = whole ? 0 : -EBADMSG;", "int rc = whole ? 0 : -0;",
           "behaviour build"),
     fault("readdir_r gives a name that has no room", "interpose/dir.c", "name_length(entry) > NAME_MAX",
           "name_length(entry) > NAME_MAX + 5", "behaviour manifests"),

@@ -123,7 +123,7 @@ static int write_name(void *context, char *name, size_t length, uint64_t ino, ui
     return 0;
   }
   int rc = shard_writer_put(t->writer, t->number, name, length, ino, type);
-  if (rc == -EEXIST && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
+  if (rc == -EEXIST && t->number == SHARD_WRITER_OTHERS && !b->source->directory) {
     return 0; /* a directory that two names share */
   }
   if (rc == -EEXIST && b->source->unique) {
@@ -333,9 +333,9 @@ int shard_build(const struct shard_source *source, const struct shard_options *o
                     .options = options,
                     .label = source->label ? source->label : source->name,
                     .file = file,
-                    .kept = !options->attributes ? SHARD_ATTRIBUTES_NONE
-                            : source->directory  ? SHARD_ATTRIBUTES_STORED
-                                                 : SHARD_ATTRIBUTES_MADE,
+                    .kept = !options->attributes                 ? SHARD_ATTRIBUTES_NONE
+                            : source->directory || source->typed ? SHARD_ATTRIBUTES_STORED
+                                                                 : SHARD_ATTRIBUTES_MADE,
                     .result = result,
                     .err = err,
                     .size = size};

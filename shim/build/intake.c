@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "build/intake.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,7 +166,7 @@ static int add_directories(struct shard_intake_hand *h, const char *name, size_t
   }
   while ((end = shard_codec_next_directory(name, base, &from)) > 0) {
     if (from > h->last_length || memcmp(name, h->last, from) != 0) {
-      int rc = shard_intake_add_other(h, name, end, 0, 0);
+      int rc = shard_intake_add_other(h, name, end, 0, DT_DIR);
       if (rc != 0) {
         return rc;
       }
@@ -240,7 +241,7 @@ int shard_intake_add(struct shard_intake_hand *h, const char *name, size_t lengt
     length = shard_numbered_put(in->numbered, name, length, in->line);
     name = in->numbered;
   }
-  return feed_entry(h, name, length, 0, 0);
+  return feed_entry(h, name, length, 0, h->type);
 }
 
 /* ---- for the builder ---- */
@@ -297,6 +298,7 @@ void shard_intake_open(struct shard_intake *in, struct shard_sorter *names,
     h->names = (struct shard_feeder){.sorter = names};
     h->others = (struct shard_feeder){.sorter = others};
     h->seen = h->chunk = h->last_length = 0;
+    h->type = DT_REG;
     memset(h->added, 0, sizeof(h->added));
   }
 }

@@ -36,6 +36,7 @@ struct shard_source {
   bool once;                /* the source cannot be read a second time */
   bool unique;              /* count a name that comes twice once. Else it is an error, unless
                                options->order is SHARD_ORDER_KEEP or _DIRECTORY */
+  bool typed;               /* names come with types and no inodes; others too */
   bool tree;                /* a name that is a directory of another, in order PATH, is an error */
   const struct timespec *listed; /* when the names were so; NULL: now */
   /*
@@ -60,6 +61,7 @@ struct shard_intake_hand {
   uint64_t seen;            /* names so far (build/progress.h) */
   uint64_t chunk;           /* with options->chunk: the number of the chunk that names are of */
   char key[SHARD_NAME_MAX]; /* what the sorter gets for a name, in order SAMPLE */
+  uint8_t type;             /* of the name that is added, if the source is typed */
   size_t last_length;       /* of `last`, the directory of the last name of shard_intake_add() */
   uint64_t added[SHARD_INTAKE_DIRECTORIES]; /* hashes of directories that it has added */
   char last[SHARD_NAME_MAX];

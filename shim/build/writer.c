@@ -815,7 +815,8 @@ static int check_file(void *context, const char *file) {
   }
   bool whole = fstat(fd, &st) == 0 && st.st_size == w->written && has_written(fd, w, w->buffer);
   close(fd);
-  return !whole ? -EBADMSG : w->given->check ? w->given->check(w->given->context, file) : 0;
+  int rc = whole ? 0 : -EBADMSG;
+  return rc == 0 && w->given->check ? w->given->check(w->given->context, file) : rc;
 }
 
 int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,

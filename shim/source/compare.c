@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -45,7 +46,12 @@ static int compare_directory(const struct compared *c, const char *path, size_t 
   char name[PATH_MAX];
   struct dirent *e = NULL;
   int n = snprintf(name, sizeof(name), "%.*s%s", (int)length, path, length > 0 ? "/" : "");
-  int fd = openat(c->fd, length > 0 ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = openat(c->fd, length > 0 ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat st;
+  if (fd < 0 && errno == ENOTDIR && fstatat(c->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISLNK(st.st_mode)) {
+    return 0; /* a link to a directory, whose names are not in the list */
+  }
   DIR *dir = fd < 0 ? NULL : fdopendir(fd);
   int rc = 0;
   if (dir) {

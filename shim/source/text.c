@@ -342,9 +342,10 @@ static int take_text(struct text_reader *r, const char *text, size_t length) {
   return take_name(r, text, length);
 }
 
-/* What an entry is that dwalk has not looked at, or that is a link: 'D', 'F', or -EINVAL. */
-static int find_type(struct text_reader *r, const char *path, char type) {
-  struct stat st;
+/* What an entry is that dwalk has not looked at, or that is a link: 'D', also for one that leads to
+ * a directory, 'F', or -EINVAL; and its own mode. */
+static int find_type(struct text_reader *r, const char *path, char type, mode_t *mode) {
+  struct stat st = {.st_mode = S_IFLNK};
   if (r->root < 0) {
     return refuse_line(r, "dwalk has not told whether it is a directory, or a link to one: index "
                           "where DIR is mounted, with --root DIR");
@@ -352,9 +353,10 @@ static int find_type(struct text_reader *r, const char *path, char type) {
   if (type == 'U' && fstatat(r->root, path, &st, AT_SYMLINK_NOFOLLOW) != 0) {
     return look_up(r, path, r->line);
   }
-  return (type == 'L' || S_ISLNK(st.st_mode)) && fstatat(r->root, path, &st, 0) != 0 ? 'F'
-         : S_ISDIR(st.st_mode)                                                       ? 'D'
-                                                                                     : 'F';
+  *mode = st.st_mode;
+  return S_ISLNK(st.st_mode) && fstatat(r->root, path, &st, 0) != 0 ? 'F'
+         : S_ISDIR(st.st_mode)                                      ? 'D'
+                                                                    : 'F';
 }
 
 /* "PATH|T", dwalk's light form; its walk's root and all directories are among them. */
@@ -376,13 +378,17 @@ static int take_lite(struct text_reader *r, const char *text, size_t length) {
   }
   ssize_t n = type == 'F' ? 0 : make_canonical(r, text, length, type == 'D', path);
   bool known = type == 'F' || type == 'D' || r->wanted;
-  int kind = n < 0 ? (int)n : known ? type : find_type(r, path, type);
+  mode_t mode = 0;
+  int kind = n < 0 ? (int)n : known ? type : find_type(r, path, type, &mode);
+  if (!r->wanted) {
+    r->hand->type = known ? DT_REG : (uint8_t)IFTODT(mode);
+  }
   if (kind != 'D') {
     return kind < 0 ? kind : take_name(r, text, length);
   }
   return r->wanted || n == 0 || !r->options->root || !r->hand->others.sorter
              ? 0
-             : shard_intake_add_other(r->hand, path, (size_t)n, 0, 0);
+             : shard_intake_add_other(r->hand, path, (size_t)n, 0, known ? DT_DIR : r->hand->type);
 }
 
 /* A record of an S3 Inventory. */
@@ -861,6 +867,7 @@ int shard_text_build(const char *const *texts, size_t count, const struct shard_
       .ordered = count == 1 && own.form != SHARD_TEXT_DWALK,
       .once = !again,
       .unique = own.unique,
+      .typed = own.form == SHARD_TEXT_DWALK,
       .tree = own.root && !all.of_url,
       .listed = own.inventory ? &own.inventory->made : NULL,
       .read = read_all,
