@@ -124,8 +124,7 @@ static int choose_options(void) {
 /* Options that go with some sources and outputs only. */
 static int check_buckets(void) {
   bool limited = ctl_given.start_after || ctl_given.end_before;
-  if (x.source != FROM_BUCKET &&
-      (limited || (ctl_given.anonymous && !shard_s3_url_is(x.path)))) {
+  if (x.source != FROM_BUCKET && (limited || (ctl_given.anonymous && !shard_s3_url_is(x.path)))) {
     return ctl_usage("--start-after, --end-before and --no-sign-request are for s3://, not '%s'",
                      x.path);
   }
@@ -252,22 +251,22 @@ static void warn_of_fuse(void) {
 
 /* ---- an S3 Inventory ---- */
 
-/* Get an object into an unnamed file. A descriptor, or a negative errno and a line. */
-static int fetch(const char *bucket, const char *key, uint64_t most, char *err, size_t size) {
+/* Open a file, or an object in an unnamed one. A descriptor, or a negative errno and a line. */
+static int open_any(const char *path, uint64_t most, char *err, size_t size) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* accounts are read by one thread */
-  char url[2 * PATH_MAX];
-  int fd = shard_spool_open_unnamed(ctl_scratch_parent());
-  int rc = fd < 0 ? shard_error_set(err, size, -errno, "cannot make a file in '%.300s': %s",
-                                    ctl_scratch_parent(), strerror(errno))
-                  : 0;
-  snprintf(url, sizeof(url), "s3://%s/%s", bucket, key);
-  if (rc == 0) {
+  bool object = shard_s3_url_is(path);
+  int fd =
+      object ? shard_spool_open_unnamed(ctl_scratch_parent()) : open(path, O_RDONLY | O_CLOEXEC);
+  int rc = fd >= 0 ? 0
+                   : shard_error_set(err, size, -errno, "cannot open '%.300s': %s",
+                                     object ? ctl_scratch_parent() : path, strerror(errno));
+  if (rc == 0 && object) {
     pthread_mutex_lock(&mutex);
-    rc = ctl_buckets_fetch(url, most, fd, err, size);
+    rc = ctl_buckets_fetch(path, most, fd, err, size);
     pthread_mutex_unlock(&mutex);
+    (void)lseek(fd, 0, SEEK_SET);
   }
-  if (rc != 0 || lseek(fd, 0, SEEK_SET) != 0) {
-    rc = rc ? rc : shard_error_set(err, size, -errno, "lseek: %s", strerror(errno));
+  if (rc != 0) {
     shard_file_close(fd);
   }
   return rc ? rc : fd;
@@ -275,62 +274,48 @@ static int fetch(const char *bucket, const char *key, uint64_t most, char *err, 
 
 /* A part of the inventory. */
 static int open_part(void *none, const struct shard_inventory_part *part, char *err, size_t size) {
+  char url[2 * PATH_MAX];
   (void)none;
-  return shard_s3_url_is(x.path)
-             ? fetch(x.inventory.destination, part->key, part->size ? part->size : 1, err, size)
-             : shard_inventory_open(x.path, part, err, size);
-}
-
-/* All of a manifest.json or manifest.checksum; malloc'd. NULL, and a line or, if that may lack, "".
- */
-static char *read_manifest(const char *path, size_t *n, bool may_lack, char *err, size_t size) {
-  const char *slash = shard_s3_url_is(path) ? strchr(path + strlen("s3://"), '/') : NULL;
-  char bucket[256], *text = NULL;
-  *err = 0;
-  if (!shard_s3_url_is(path)) {
-    text = shard_file_read(path, n);
-    if (!text && !(may_lack && errno == ENOENT)) {
-      shard_error_set(err, size, -errno, "cannot read '%.300s': %s", path, strerror(errno));
-    }
-    return text;
-  }
-  snprintf(bucket, sizeof(bucket), "%.*s", slash ? (int)(slash - path) - 5 : 0, path + 5);
-  int fd = fetch(bucket, slash ? slash + 1 : "", SHARD_INVENTORY_MOST, err, size);
-  if (fd >= 0) {
-    char name[40];
-    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-    text = shard_file_read(name, n);
-    close(fd);
-  }
-  return text;
+  snprintf(url, sizeof(url), "s3://%s/%s", x.inventory.destination, part->key);
+  return shard_s3_url_is(x.path) ? open_any(url, part->size ? part->size : 1, err, size)
+                                 : shard_inventory_open(x.path, part, err, size);
 }
 
 /* Read the manifest.json x.path, and check it by the manifest.checksum beside it, if that is there.
- * CTL_DONE, or another after a message. */
-static int open_inventory(void) {
-  char err[1300], *beside = NULL;
-  size_t n, m;
-  char *text = read_manifest(x.path, &n, false, err, sizeof(err)), *sum = NULL;
-  if (!text) {
-    return ctl_fail("%s", err);
-  }
+ * 0, or a negative errno and a line. */
+static int read_manifest(char *err, size_t size) {
+  char name[PATH_MAX], sum[33] = "";
   const char *slash = strrchr(x.path, '/');
-  int folder = slash ? (int)(slash + 1 - x.path) : 0, rc = 0;
-  if (asprintf(&beside, "%.*smanifest.checksum", folder, x.path) >= 0) {
-    sum = read_manifest(beside, &m, true, err, sizeof(err));
-    rc = *err ? -1 : 0;
+  size_t n = 0;
+  int fd = open_any(x.path, SHARD_INVENTORY_MOST, err, size), rc = fd < 0 ? fd : 0;
+  snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+  char *text = rc == 0 ? shard_file_read(name, &n) : NULL;
+  if (rc == 0 && !text) {
+    rc = shard_error_set(err, size, -errno, "cannot read '%.300s': %s", x.path, strerror(errno));
   }
-  rc = sum ? shard_inventory_sum(text, n, x.path, sum, err, sizeof(err)) : rc;
-  free(beside);
-  free(sum);
-  if (rc != 0) {
-    free(text);
-    return ctl_fail("%s", err);
+  if (rc == 0) {
+    snprintf(name, sizeof(name), "%.*smanifest.checksum", slash ? (int)(slash + 1 - x.path) : 0,
+             x.path);
+    int beside = open_any(name, 4096, err, size);
+    bool told = beside >= 0 && read(beside, sum, 32) >= 0;
+    shard_file_close(beside);
+    rc = told                ? shard_inventory_check(fd, x.path, sum, n, err, size)
+         : beside == -ENOENT ? 0
+                             : beside;
   }
-  rc = shard_inventory_parse(text, n, &x.inventory, err, sizeof(err));
+  if (rc == 0 && (rc = shard_inventory_parse(text, n, &x.inventory, name, sizeof(name))) != 0) {
+    shard_error_set(err, size, rc, "'%.300s' %.900s", x.path, name);
+  }
+  shard_file_close(fd);
   free(text);
-  if (rc != 0) {
-    return ctl_fail("'%s' %s", x.path, err);
+  return rc;
+}
+
+/* CTL_DONE, or CTL_FAILED after a message. */
+static int open_inventory(void) {
+  char err[1300];
+  if (read_manifest(err, sizeof(err)) != 0) {
+    return ctl_fail("%s", err);
   }
   if (!x.root) {
     static char root[300];

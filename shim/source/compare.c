@@ -35,9 +35,7 @@ static bool has(const struct shard_table *t, const char *name, size_t length) {
 /* Whether the listing has an entry, or leaves it out as part of a table. */
 static bool is_listed(const struct compared *c, const char *name, size_t length) {
   const char *table;
-  return has(&c->l->others, name, length) ||
-         (c->l->names.order == SHARD_ORDER_PATH ? has(&c->l->names, name, length)
-                                                : shard_listing_find(c->l, name) >= 0) ||
+  return has(&c->l->others, name, length) || shard_listing_find(c->l, name) >= 0 ||
          shard_listing_table_of(c->l, name, length, &table) != NULL;
 }
 

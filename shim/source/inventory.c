@@ -227,22 +227,6 @@ int shard_inventory_open(const char *file, const struct shard_inventory_part *pa
                                    part->key, file);
 }
 
-int shard_inventory_sum(const char *text, size_t length, const char *file, const char *told,
-                        char *err, size_t size) {
-  uint8_t sum[EVP_MAX_MD_SIZE];
-  char hex[2 * EVP_MAX_MD_SIZE + 1];
-  if (EVP_Digest(text, length, sum, NULL, EVP_md5(), NULL)) {
-    shard_hex_print(hex, sum, 16);
-    if (strncasecmp(hex, told, 32) == 0) {
-      return 0;
-    }
-  }
-  return shard_error_set(err, size, -EBADMSG,
-                         "'%.300s' does not have the MD5 that the manifest.checksum beside it "
-                         "tells; get both again",
-                         file);
-}
-
 int shard_inventory_check(int fd, const char *file, const char *md5, uint64_t bytes, char *err,
                           size_t size) {
   uint8_t sum[EVP_MAX_MD_SIZE], buffer[32 << 10];

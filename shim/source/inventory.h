@@ -47,11 +47,6 @@ int shard_inventory_record(const struct shard_inventory *inventory, char *line, 
 int shard_inventory_open(const char *file, const struct shard_inventory_part *part, char *err,
                          size_t size);
 
-/* Whether text[length] has the checksum that `told`, a manifest.checksum, begins with. 0, or
- * -EBADMSG and a line that names `file`. */
-int shard_inventory_sum(const char *text, size_t length, const char *file, const char *told,
-                        char *err, size_t size);
-
 /* Whether fd has a checksum (MD5, hexadecimal) and a size, from its beginning, where it then is.
  * 0, -EBADMSG or another negative errno, and a line that names `file`. */
 int shard_inventory_check(int fd, const char *file, const char *md5, uint64_t bytes, char *err,

@@ -44,9 +44,9 @@ struct reading {
   const char *name; /* the listing's source */
   size_t root_length;
   bool of_url;  /* the root is a URL */
+  bool again;   /* all can be read a second time */
   off_t begin;  /* standard input: where it stood at first; negative: it is not known */
   bool sampled; /* names are looked up */
-  int no_root;  /* the errno with which the root cannot be looked into */
   struct shard_text_told *told;
   struct shard_intake *intake;
   atomic_size_t next;    /* the text that is read next */
@@ -465,13 +465,6 @@ static ssize_t fill(struct text_reader *r, int fd, char *buffer, size_t filled, 
   return (ssize_t)filled;
 }
 
-/* err[size] gets a line. */
-static int refuse_root(const struct reading *all, char *err, size_t size) {
-  return shard_error_set(err, size, -all->no_root,
-                         "--root '%.300s': %s; --no-check, if it is another host's directory",
-                         all->options->root, strerror(all->no_root));
-}
-
 static int judge(struct text_reader *r, const char *buffer, size_t filled, bool ended) {
   const struct shard_text_options *o = r->options;
   const struct shard_forms_text text = {.data = buffer,
@@ -483,9 +476,7 @@ static int judge(struct text_reader *r, const char *buffer, size_t filled, bool 
                                         .lines = !o->said};
   char why[1000];
   int rc = o->inventory ? 0 : shard_forms_judge(&text, why, sizeof(why));
-  return rc != 0           ? fail(r, rc, "%s %s", show_name(r->file), why)
-         : r->all->no_root ? refuse_root(r->all, r->err, sizeof(r->err))
-                           : 0;
+  return rc == 0 ? 0 : fail(r, rc, "%s %s", show_name(r->file), why);
 }
 
 /* Read lines from fd. The first `filled` bytes are in the buffer already. */
@@ -590,31 +581,21 @@ static int read_packed(struct text_reader *r, int fd, const char *program, char 
   return rc;
 }
 
-/* Whether names of a listing are those of the others' root, and all of them: 0 or -EINVAL. */
+/* Whether a listing is of the others' root, and of all names that its source has told. 0 or
+ * -EINVAL.
+ */
 static int check_listing(struct text_reader *r, const struct shard_listing *l) {
-  struct shard_options o;
-  char err[200];
-  size_t plain = strcspn(l->options, ""), cut;
-  const char *const limits[] = {" start-after=", " end-before="};
-  for (size_t i = 0; i < 2; i++) {
-    const char *at = strstr(l->options, limits[i]);
-    cut = at ? (size_t)(at - l->options) : plain;
-    plain = cut < plain ? cut : plain;
-  }
-  char *words = strndup(l->options, plain);
-  bool whole = words && shard_options_parse(&o, words, err, sizeof(err)) == 0 && !o.include[0] &&
-               !o.depth && !o.exact && o.hidden;
-  free(words);
+  const char *include = strstr(l->options, " include=");
+  bool all = l->header->directories == 0 && include && strchr(" ", include[strlen(" include=")]);
   return strcmp(l->source, r->all->name) != 0
              ? fail(r, -EINVAL,
                     "'%.300s' is a listing of '%.300s', and the others' root is '%.300s'", r->file,
                     l->source, r->all->name)
-         : !whole || l->header->directories > 0
-             ? fail(r, -EINVAL,
-                    "'%.300s' is a listing of a directory that was walked, or of some of the names "
-                    "only; list that directory again",
-                    r->file)
-             : 0;
+         : !all ? fail(r, -EINVAL,
+                       "'%.300s' is a listing of a directory that was walked, or of some of the "
+                       "names only; list that directory again",
+                       r->file)
+                : 0;
 }
 
 static int read_listing(struct text_reader *r, struct shard_listing *l) {
@@ -748,7 +729,11 @@ static int read_all(void *context, struct shard_intake *intake, char *err, size_
   all->rc = 0;
   if (all->sampled) {
     root = open(all->options->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    all->no_root = root < 0 ? errno : 0;
+    if (root < 0) {
+      return shard_error_set(err, size, -errno,
+                             "--root '%.300s': %s; --no-check, if it is another host's directory",
+                             all->options->root, strerror(errno));
+    }
   }
   for (size_t i = 0; i < n; i++) {
     readers[i] = new_reader(all, &intake->hands[i]);
@@ -769,9 +754,6 @@ static int read_all(void *context, struct shard_intake *intake, char *err, size_
   }
   free(readers[0]);
   shard_file_close(root);
-  if (all->rc == 0 && all->no_root) {
-    return refuse_root(all, err, size);
-  }
   if (all->rc == 0 && all->given == 0 && all->told->outside > 0) {
     return shard_error_set(err, size, -EINVAL,
                            "none of the names (%llu) lies below --root '%.300s'",
@@ -785,26 +767,18 @@ static void find_all(void *context, const char *name, size_t length, char *text,
   struct reading *all = context;
   struct text_reader *r = new_reader(all, NULL);
   char *buffer = malloc(BUFFER_SIZE);
-  *text = 0;
+  size_t used = 0;
   all->rc = 0;
-  for (r ? (r->index = 0) : 0; r && buffer && r->index < all->count && r->hit_count < HITS;
-       r->index++) {
+  if (r && buffer && all->again) {
     r->wanted = name;
     r->wanted_length = length;
-    struct stat st;
-    bool twice = strcmp(all->texts[r->index], "-") == 0
-                     ? fstat(0, &st) == 0 && S_ISREG(st.st_mode)
-                     : all->options->inventory ||
-                           (stat(all->texts[r->index], &st) == 0 && S_ISREG(st.st_mode));
-    if (twice) {
+    for (; r->index < all->count && r->hit_count < HITS; r->index++) {
       (void)read_text(r, buffer);
     }
-  }
-  for (size_t i = 0, used = 0; r && i < r->hit_count && used < size; i++) {
-    used += (size_t)snprintf(text + used, size - used, "%s%.300s, line %llu", i ? "; " : " (",
-                             show_name(r->hits[i].file), (unsigned long long)r->hits[i].line);
-    if (used < size && i + 1 == r->hit_count) {
-      snprintf(text + used, size - used, ")");
+    for (size_t i = 0; i < r->hit_count && used < size; i++) {
+      used += (size_t)snprintf(text + used, size - used, "%s%.300s, line %llu%s", i ? "; " : " (",
+                               show_name(r->hits[i].file), (unsigned long long)r->hits[i].line,
+                               i + 1 == r->hit_count ? ")" : "");
     }
   }
   free(buffer);
@@ -838,12 +812,12 @@ int shard_text_build(const char *const *texts, size_t count, const struct shard_
                      const struct shard_options *options, const char *file,
                      struct shard_build_result *result, struct shard_text_told *told, char *err,
                      size_t size) {
-  bool again = true;
   struct stat st;
   struct shard_text_options own = *how;
   char *root = choose_root(texts, count, how), *real = NULL;
   own.root = root;
-  struct reading all = {.texts = texts, .count = count, .options = &own, .begin = -1, .told = told};
+  struct reading all = {
+      .texts = texts, .count = count, .options = &own, .begin = -1, .again = true, .told = told};
   pthread_mutex_init(&all.mutex, NULL);
   all.root_length = own.root ? strlen(own.root) : 0;
   while (all.root_length > 0 && own.root[all.root_length - 1] == '/') {
@@ -857,15 +831,15 @@ int shard_text_build(const char *const *texts, size_t count, const struct shard_
   for (size_t i = 0; i < count && !own.inventory; i++) {
     bool standard = strcmp(texts[i], "-") == 0;
     all.begin = standard ? lseek(0, 0, SEEK_CUR) : all.begin;
-    again = again && (standard ? fstat(0, &st) : stat(texts[i], &st)) == 0 && S_ISREG(st.st_mode) &&
-            (!standard || all.begin >= 0);
+    all.again = all.again && (standard ? fstat(0, &st) : stat(texts[i], &st)) == 0 &&
+                S_ISREG(st.st_mode) && (!standard || all.begin >= 0);
   }
   const struct shard_source source = {
       .name = all.name,
       .label = count == 1 ? show_name(texts[0]) : all.name,
       .twice = "remove one, or keep it once by --unique, or keep all by --keep-order",
       .ordered = count == 1 && own.form != SHARD_TEXT_DWALK,
-      .once = !again,
+      .once = !all.again,
       .unique = own.unique,
       .typed = own.form == SHARD_TEXT_DWALK,
       .tree = own.root && !all.of_url,

@@ -244,7 +244,7 @@ def parts():
     refused("a wrong line of a part", ["w, line 2", "empty"], a, file("w", "q\n\nr\n"))
     for words in ["--keep-order"], ["--order", "directory"]:
         refused(f"several, {words}", "one text", a, b, *words, status=2)
-    refused("a part that is not there", "cannot open", a, "none")
+    refused("a part that is not there", "cannot open", a, "absent")
     refused("a folder with a folder", "no regular file", "--from", "text", folder("f1", {"x": "1\n"}, "sub"))
     refused("a folder without parts", "no part", "--from", "text", folder("f2", {}))
     # Listings among them.
@@ -368,7 +368,7 @@ def inventories():
     changed("no part's packing", ["line 1"], repack(b'{"key":"a"}\n'))
     refused("a manifest that is cut", "not one object", *form, file("cut.json", json.dumps(manifest)[:-5]))
     refused("a manifest with more behind", "not one object", *form, file("cut.json", json.dumps(manifest) + "x"))
-    refused("no manifest", "cannot read", *form, "none.json")
+    refused("no manifest", "cannot open", *form, "none.json")
     refused("two manifests", "one manifest.json", *form, "a", "b", status=2)
 
 

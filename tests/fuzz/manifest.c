@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A manifest, plain or packed. A listing made of a plain one in the order of its lines has these
- * names, and no others.
+ * names, and no others. And a list of dwalk's light form.
  */
 #include "fuzz.h"
 #include "libshard.h"
@@ -31,7 +31,7 @@ static void fuzz(const char *data, size_t size) {
   if (size == 0) {
     return;
   }
-  static const char *const orders[] = {"keep", "path", "basename", "path"};
+  static const char *const orders[] = {"keep", "path", "basename", "path"}; /* the last: dwalk's */
   static const char *const names[] = {"m.txt", "m.txt.gz", "m.txt.zst", "m.txt"};
   const char *name = names[data[0] >> 2 & 3];
   bool keep = (data[0] & 3) == 0;
@@ -49,6 +49,8 @@ static void fuzz(const char *data, size_t size) {
                                          .root = data[0] & 16 ? fuzz_folder() : NULL,
                                          .unpacked_max = 1 << 20,
                                          .unique = (data[0] & 32) != 0,
+                                         .form = (data[0] & 3) == 3 ? SHARD_TEXT_DWALK
+                                                                    : SHARD_TEXT_NAMES,
                                          .said = (data[0] & 64) != 0,
                                          .unchecked = (data[0] & 128) != 0};
   struct shard_build_result result;
