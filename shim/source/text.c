@@ -93,6 +93,7 @@ struct text_reader {
   const char *wanted;
   size_t wanted_length, hit_count;
   struct hit hits[HITS];
+  char buffer[BUFFER_SIZE];
 };
 
 #define fail(r, rc, ...) shard_error_set((r)->err, sizeof((r)->err), rc, __VA_ARGS__)
@@ -643,7 +644,8 @@ static int open_text(struct text_reader *r, struct shard_listing **l) {
 }
 
 /* Read the text r->index. 0, or a negative errno, and a line or "". */
-static int read_text(struct text_reader *r, char *buffer) {
+static int read_text(struct text_reader *r) {
+  char *buffer = r->buffer;
   struct shard_listing *l = NULL;
   size_t share = LOOKUPS / 2 / r->all->count;
   r->file = r->all->texts[r->index];
@@ -679,14 +681,12 @@ static int read_text(struct text_reader *r, char *buffer) {
 
 /* Read texts until there are none. */
 static void read_texts(struct reading *all, struct text_reader *r) {
-  char *buffer = malloc(BUFFER_SIZE);
-  int rc = buffer ? 0 : fail(r, -ENOMEM, "out of memory");
+  int rc = 0;
   uint64_t given = 0;
   while (rc == 0 && !all->rc && (r->index = atomic_fetch_add(&all->next, 1)) < all->count) {
-    rc = read_text(r, buffer);
+    rc = read_text(r);
     given += r->given;
   }
-  free(buffer);
   pthread_mutex_lock(&all->mutex);
   all->given += given;
   all->told->markers += r->told.markers;
@@ -708,7 +708,10 @@ static void *read_by_thread(void *context) {
 static struct text_reader *new_reader(struct reading *all, struct shard_intake_hand *hand) {
   struct text_reader *r = calloc(1, sizeof(*r));
   if (r) {
-    *r = (struct text_reader){.all = all, .options = all->options, .hand = hand, .root = -1};
+    r->all = all;
+    r->options = all->options;
+    r->hand = hand;
+    r->root = -1;
   }
   return r;
 }
@@ -766,14 +769,13 @@ static int read_all(void *context, struct shard_intake *intake, char *err, size_
 static void find_all(void *context, const char *name, size_t length, char *text, size_t size) {
   struct reading *all = context;
   struct text_reader *r = new_reader(all, NULL);
-  char *buffer = malloc(BUFFER_SIZE);
   size_t used = 0;
   all->rc = 0;
-  if (r && buffer && all->again) {
+  if (r && all->again) {
     r->wanted = name;
     r->wanted_length = length;
     for (; r->index < all->count && r->hit_count < HITS; r->index++) {
-      (void)read_text(r, buffer);
+      (void)read_text(r);
     }
     for (size_t i = 0; i < r->hit_count && used < size; i++) {
       used += (size_t)snprintf(text + used, size - used, "%s%.300s, line %llu%s", i ? "; " : " (",
@@ -781,7 +783,6 @@ static void find_all(void *context, const char *name, size_t length, char *text,
                                i + 1 == r->hit_count ? ")" : "");
     }
   }
-  free(buffer);
   free(r);
 }
 
