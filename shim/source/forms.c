@@ -14,9 +14,9 @@
 /* ---- files that are no lines ---- */
 
 #define PYTHON(module, each)                                                                       \
-  "python3 -c 'import sys,pyarrow." module "; all(sys.stdout.buffer.write(k.encode()+b\"\\0\") "   \
-  "for f in sys.argv[1:] for b in " each " for k in b.column(0).to_pylist())' FILE... | shardctl " \
-  "index - -0 --root ROOT -o LISTING"
+  "python3 -c 'import sys,pyarrow." module "; all(sys.stdout.buffer.write(b\"s3://BUCKET/\"+k."    \
+  "encode()+b\"\\0\") for f in sys.argv[1:] for b in " each " for k in b.column(0).to_pylist())' " \
+  "FILE... | shardctl index - -0 --root s3://BUCKET/PREFIX/ -o LISTING"
 #define LITE "mpirun dwalk --lite -o LIST DIR, then shardctl index --from dwalk LIST"
 
 /* What a file begins with, and, somewhere behind that, has. */
@@ -108,6 +108,14 @@ static bool is_behind(const struct line *l) {
 
 static bool has_tab(const struct line *l) { return memchr(l->text, '\t', l->length) != NULL; }
 
+/* What stands behind the root's prefix would have it twice. */
+static bool is_whole_key(const struct line *l) {
+  size_t n = l->root ? shard_forms_scheme(l->root, strlen(l->root)) : 0;
+  const char *prefix = n > 0 ? strchr(l->root + n, '/') : NULL;
+  n = prefix ? strlen(++prefix) : 0;
+  return n > 0 && l->length > n && memcmp(l->text, prefix, n) == 0;
+}
+
 static bool is_none(const struct line *l) {
   return l->root && shard_forms_scheme(l->root, strlen(l->root)) > 0 && l->length == 4 &&
          memcmp(l->text, "None", 4) == 0;
@@ -125,6 +133,8 @@ static const struct row {
     {is_long, "is as of dwalk --text, or ls -l", LITE},
     {is_behind, "has a path of --root behind something else", "cut off what stands before it"},
     {has_tab, "has a TAB: columns, or several names", "a name a line: cut -f1, or tr '\\t' '\\n'"},
+    {is_whole_key, "begins with the prefix of --root",
+     "names are relative to it; put s3://BUCKET/ before whole keys"},
     {is_none, "is the None that awscli prints for nothing", "there is no such prefix"},
 };
 

@@ -145,6 +145,10 @@ def garbage():
     urls = ["s3a://b/p/x", "gs://b/p/x", "s3://c/p/x", "s3://b/px", "https://b.s3.amazonaws.com/p/x", "file:/p/x", "/p/x"]
     for url in urls:
         refused(f"{url} below s3://b/p/", ["g, line 2", "does not lie below --root"], file("g", f"a\n{url}\n"), "--root", "s3://b/p/")
+    whole = file("g", "p/x\np/y/z\n")
+    refused("whole keys below a prefix", ["prefix of --root", "s3://BUCKET/"], whole, "--root", "s3://b/p/")
+    taken("keys that have the prefix twice", ["p/x", "p/y/z"], whole, "--root", "s3://b/p", "--from", "text")
+    taken("whole keys of a bucket", ["p/x", "p/y/z"], whole, "--root", "s3://b/")
     refused("awscli's None", "awscli", file("g", "None\n"), "--root", "s3://b/p/")
     told = taken("keys that end in a slash", ["x", "d/y"], file("g", "d/\nx\ns3://b/p/d/y\ns3://b/p/e/\n"), "--root", "s3://b/p/")
     verdicts.check("they are counted", told.get("markers") == 2, told)
