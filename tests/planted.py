@@ -192,7 +192,7 @@ FAULTS = [
     fault("a plus stays in an inventory's key", "source/inventory.c", "name->length, true)", "name->length, false)", "behaviour lists"),
     fault("a part may be cut short", "source/text.c", "if (rc == 0 && open && r->index", "if (false && open && r->index", "behaviour lists"),
     fault("lines are not judged", "source/text.c", ".lines = !o->said}", ".lines = false}", "behaviour lists"),
-    fault("a directory of shuffled names is forgotten", "build/intake.c", "  *added = hash;\n", "  *added = 1;\n", "behaviour lists"),
+    fault("a directory of shuffled names is forgotten", "build/intake.c", "if (*added == hash) {", "if (*added != 0) {", "behaviour manifests"),
     fault("a CR before the line's end is a name's", "source/text.c", "text[length - 1] == '\\r'",
           "text[length - 1] == 1", "behaviour build"),
     fault("a manifest may lead out of its root", "source/text.c", "n == 2 && part[0] == '.' && part[1] == '.'",
