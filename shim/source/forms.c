@@ -96,6 +96,24 @@ static bool is_long(const struct line *l) {
   return is;
 }
 
+/* As aws s3 ls, s5cmd ls, rclone ls and lsl have it: a date, or a size behind blanks. */
+static bool is_dated(const struct line *l) {
+  static const char date[] = "0000-00-00 00:00";
+  size_t i = 0, digits = 0;
+  while (i < l->length && i < strlen(date) &&
+         (date[i] == '0'   ? isdigit((unsigned char)l->text[i]) != 0
+          : date[i] == '-' ? strchr("-/", l->text[i]) != NULL
+                           : l->text[i] == date[i])) {
+    i++;
+  }
+  bool dated = i == strlen(date);
+  for (i = 0; i < l->length && l->text[i] == ' '; i++) {
+  }
+  for (digits = i; digits < l->length && isdigit((unsigned char)l->text[digits]); digits++) {
+  }
+  return dated || (i > 0 && digits > i && digits < l->length && l->text[digits] == ' ');
+}
+
 /* A path below the root behind something else. */
 static bool is_behind(const struct line *l) {
   size_t n = l->root ? strlen(l->root) : 0;
@@ -131,6 +149,7 @@ static const struct row {
      "take its column (DuckDB: read_csv(..., header=false)), or --from s3-inventory manifest.json"},
     {is_lite, "ends as dwalk's light form does", "--from dwalk"},
     {is_long, "is as of dwalk --text, or ls -l", LITE},
+    {is_dated, "has a date or a size before the name", "print the names alone (rclone lsf -R)"},
     {is_behind, "has a path of --root behind something else", "cut off what stands before it"},
     {has_tab, "has a TAB: columns, or several names", "a name a line: cut -f1, or tr '\\t' '\\n'"},
     {is_whole_key, "begins with the prefix of --root",

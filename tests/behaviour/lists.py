@@ -98,6 +98,9 @@ LINES = {
     "dwalk --text": ("-rw-r--r-- u g 1.00 KB Jan  1 2026 12:00 /x/a\n", "dwalk --lite"),
     "GPFS": (f"101 1 0 -- {ROOT}/top\n102 1 0 -- {ROOT}/d00/x\n", "behind something else"),
     "find -printf": ("top\t3\nd00/x\t4\n", "TAB"),
+    "aws s3 ls": ("2026-11-28 01:00:00       3 a/1\n2026-11-28 01:00:01    9000 a/2\n", "a date or a size"),
+    "s5cmd ls": ("2026/11/28 01:00:00    3  a/1\n", "a date or a size"),
+    "rclone ls": ("        3 a/1\n    90000 a/2\n", "rclone lsf"),
     "awscli's pages": ("a/1\ta/2\ta/3\na/4\ta/5\n", "TAB"),
 }
 BYTES = {
@@ -136,7 +139,7 @@ def garbage():
                                ("brackets", "[a]\n{b}\n", ["[a]", "{b}"]), ("a quoted one, and others", '"a"\nb\n', ['"a"', "b"]),
                                ("blanks", " a b \nc  d\n", [" a b ", "c  d"]), ("a TAB in one", "a\tb\nc\n", ["a\tb", "c"]),
                                ("words of formats", "PAR1\nORC\nSEQ\nSQLite format 3\n", ["PAR1", "ORC", "SEQ", "SQLite format 3"]),
-                               ("a brace", "{\nx\n", ["{", "x"]), ("None", "None\n", ["None"])):
+                               ("a brace", "{\nx\n", ["{", "x"]), ("None", "None\n", ["None"]), ("numbers first", "01 a\n02 b\n2026-11-28 c\n", ["01 a", "02 b", "2026-11-28 c"])):
         taken(f"odd but true: {name}", wanted, file("odd", text))
     taken("-0: a name with a newline, the first", ["a\nb", "c"], "-0", file("odd", "a\nb\0c\0"))
     refused("-0 of lines", "leave out -0", "-0", file("g", "a\nb\nc\n"))
