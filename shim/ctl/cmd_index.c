@@ -153,6 +153,12 @@ static int choose_form(void) {
     return ctl_usage("--from dwalk compares directories, which the listing needs for that: without "
                      "--no-attributes and --order basename, or with --no-check");
   }
+  struct stat st;
+  for (size_t k = 0; x.count > 1 && k < x.count; k++) {
+    if (shard_s3_url_is(x.paths[k]) || (stat(x.paths[k], &st) == 0 && S_ISDIR(st.st_mode))) {
+      return ctl_usage("'%s' is no list, and only lists may be several sources", x.paths[k]);
+    }
+  }
   if (x.form == SHARD_TEXT_INVENTORY && x.count > 1) {
     return ctl_usage("--from s3-inventory takes one manifest.json");
   }
