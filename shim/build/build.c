@@ -122,6 +122,9 @@ static int write_name(void *context, char *name, size_t length, uint64_t ino, ui
     b->intake->dropped += t->number == SHARD_WRITER_NAMES;
     return 0;
   }
+  if (b->source->typed) { /* never 0, and not the same in both tables */
+    ino = *t->done | (t->number == SHARD_WRITER_OTHERS ? 1ULL << 62 : 0);
+  }
   int rc = shard_writer_put(t->writer, t->number, name, length, ino, type);
   if (rc == -EEXIST && t->number == SHARD_WRITER_OTHERS && !b->source->directory) {
     return 0; /* a directory that two names share */

@@ -503,17 +503,14 @@ int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
 
 /* ---- attributes --------------------------------------------------------------------------- */
 
-/* Of a source without inodes: neither 0 nor all ones, and not the same in both tables. */
-static uint64_t make_inode(const struct shard_table *t, uint64_t position) {
-  return (position + 1) | (t->others ? 1ULL << 62 : 0);
-}
-
 /* Make the attributes of a source that has none. */
 static void make_attributes(const struct shard_table *t, uint64_t block, uint32_t n,
                             struct shard_attributes *out) {
-  memset(out->type, t->others ? DT_DIR : DT_REG, n);
+  bool names = !t->others;
+  memset(out->type, names ? DT_REG : DT_DIR, n);
   for (uint32_t k = 0; k < n; k++) {
-    out->ino[k] = make_inode(t, block * SHARD_BLOCK_NAMES + k);
+    /* An inode is neither 0 nor all ones, and not the same in both tables. */
+    out->ino[k] = (block * SHARD_BLOCK_NAMES + k + 1) | (names ? 0 : 1ULL << 62);
   }
 }
 
@@ -557,9 +554,6 @@ int shard_names_attributes(const struct shard_table *t, uint64_t block,
     while (times-- > 0) {
       out->ino[k++] = ino += difference;
     }
-  }
-  for (uint32_t k = 0; k < n; k++) {
-    out->ino[k] = out->ino[k] ? out->ino[k] : make_inode(t, block * SHARD_BLOCK_NAMES + k);
   }
   return 0;
 }
