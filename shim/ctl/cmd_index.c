@@ -283,8 +283,16 @@ static int open_part(void *none, const struct shard_inventory_part *part, char *
   char url[2 * PATH_MAX];
   (void)none;
   snprintf(url, sizeof(url), "s3://%s/%s", x.inventory.destination, part->key);
-  return shard_s3_url_is(x.path) ? open_any(url, part->size ? part->size : 1, err, size)
-                                 : shard_inventory_open(x.path, part, err, size);
+  if (!shard_s3_url_is(x.path)) {
+    return shard_inventory_open(x.path, part, err, size);
+  }
+  int fd = open_any(url, part->size ? part->size : 1, err, size);
+  size_t n = fd == -ENOENT ? strlen(err) : size;
+  if (n < size) {
+    snprintf(err + n, size - n,
+             "; of an inventory whose prefix ends in '/', the keys lack one of two");
+  }
+  return fd;
 }
 
 /* Read the manifest.json x.path, and check it by the manifest.checksum beside it, if that is there.
