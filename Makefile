@@ -40,7 +40,7 @@ LIB := $(BOTH) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
 CTL := $(BOTH) base/whole \
        $(addprefix build/,batch build facts intake memory merge progress run sets sorter spool writer) \
-       $(addprefix source/,directory text walk) \
+       $(addprefix source/,compare directory forms inventory text walk) \
        $(addprefix source/s3/,account answer bucket client fault folders list object page provider sigv4 split url) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
 

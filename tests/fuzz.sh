@@ -28,6 +28,14 @@ seeds() {
 	{ printf '\1' && cat "$1/names"; } >"$1/manifest/sorted"
 	{ printf '\4' && gzip -c "$1/names"; } >"$1/manifest/gzip"
 	{ printf '\10' && zstd -qc "$1/names"; } >"$1/manifest/zstd"
+	{ printf '\203' && sed "s|.*|/data/&\|F|" "$1/names"; } >"$1/manifest/dwalk"
+	{ printf '\1' && sed 's|.*|{"key":"&"}|' "$1/names"; } >"$1/manifest/json"
+	mkdir -p "$1/inventory"
+	for n in "" ", VersionId, IsLatest, IsDeleteMarker"; do
+		{ printf '{"sourceBucket":"b","destinationBucket":"arn:aws:s3:::d","creationTimestamp":"1764291600000","fileFormat":"CSV",'
+			printf '"fileSchema":"Bucket, Key%s","files":[{"key":"k","size":1,"MD5checksum":"%032d"}]}\0' "$n" 0
+			printf '"b","a%%20b+c"%s\n' "${n:+,\"v\",\"true\",\"false\"}" "${n:+,\"\"\"v\",\"false\",\"false\"}"; } >"$1/inventory/a$n"
+	done
 	for n in range hash; do
 		SHARD_RANK=0 SHARD_SIZE=2 SHARD_STRATEGY=$n SHARD_DATASET=$data SHARD_STATS=$1/stats SHARD_CACHE_DIR=$1/cache \
 			LD_PRELOAD=$build/libshard.so bash -c 'for f in "$1"/a/*.jpeg; do : <"$f"; done' - "$data" || return 1

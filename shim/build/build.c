@@ -86,6 +86,23 @@ struct output {
   uint64_t *done; /* names */
 };
 
+/* A name comes twice, or lies below another. -EAGAIN and a line. */
+static int refuse_name(const struct output *t, bool twice, const char *name, size_t length) {
+  struct build *b = t->b;
+  char where[700] = "";
+  size_t above = twice ? length : shard_writer_above(t->writer);
+  int n = (int)(length < 300 ? length : 300);
+  if (b->source->find) {
+    b->source->find(b->source->context, name, above, where, sizeof(where));
+  }
+  return twice ? shard_error_set(b->err, b->size, -EAGAIN, "'%.*s' comes twice%s: %s", n, name,
+                                 where, b->source->twice)
+               : shard_error_set(b->err, b->size, -EAGAIN,
+                                 "'%.*s'%s is the directory of '%.*s'; list files only (find -type "
+                                 "f)",
+                                 (int)(above < 300 ? above : 300), name, where, n, name);
+}
+
 /* Write one name more. -EAGAIN if it has come before. */
 static int write_name(void *context, char *name, size_t length, uint64_t ino, uint8_t type) {
   const struct output *t = context;
@@ -101,17 +118,19 @@ static int write_name(void *context, char *name, size_t length, uint64_t ino, ui
     b->intake->dropped += t->number == SHARD_WRITER_NAMES;
     return 0;
   }
+  if (b->source->typed) { /* never 0, and not the same in both tables */
+    ino = *t->done | (t->number == SHARD_WRITER_OTHERS ? 1ULL << 62 : 0);
+  }
   int rc = shard_writer_put(t->writer, t->number, name, length, ino, type);
-  if (rc == -EEXIST && t->number == SHARD_WRITER_OTHERS && b->kept == SHARD_ATTRIBUTES_MADE) {
+  if (rc == -EEXIST && t->number == SHARD_WRITER_OTHERS && !b->source->directory) {
     return 0; /* a directory that two names share */
   }
   if (rc == -EEXIST && b->source->unique) {
     b->intake->dropped++;
     return 0;
   }
-  if (rc == -EEXIST) {
-    return shard_error_set(b->err, b->size, -EAGAIN, "'%.*s' comes twice: %s",
-                           (int)(length < 300 ? length : 300), name, b->source->twice);
+  if (rc == -EEXIST || rc == -ENOTDIR) {
+    return refuse_name(t, rc == -EEXIST, name, length);
   }
   return rc;
 }
@@ -133,13 +152,26 @@ static int write_directories(struct shard_intake *in, struct shard_writer *w) {
   return rc;
 }
 
+static int open_writer(const struct build *b, struct shard_writer **w) {
+  int rc = shard_writer_open(b->file, b->options->order, b->kept, b->options->sample, w);
+  if (rc == 0 && b->source->tree && b->options->order == SHARD_ORDER_PATH) {
+    shard_writer_forbid_below(*w);
+  }
+  return rc;
+}
+
+/* The writer's check. */
+static int check_source(void *context, const char *file) {
+  struct build *b = context;
+  return b->source->check(b->source->context, file, b->err, b->size);
+}
+
 /* Write all that the intake has. w: a writer that has the names already; NULL: none is open yet. */
 static int write_listing(struct build *b, struct shard_writer *w) {
   struct shard_intake *in = b->intake;
   bool written = w != NULL;
   b->err[0] = 0;
-  int rc =
-      written ? 0 : shard_writer_open(b->file, b->options->order, b->kept, b->options->sample, &w);
+  int rc = written ? 0 : open_writer(b, &w);
   if (rc == 0) {
     uint64_t done = 0, total = written ? 0 : shard_sorter_count(in->names);
     struct output names = {b, w, SHARD_WRITER_NAMES, &done};
@@ -234,8 +266,7 @@ static int build_names(struct build *b, bool at_once) {
   b->err[0] = 0;
   int rc = b->options->order == SHARD_ORDER_KEEP ? 0 : open_sorters(b);
   if (rc == 0 && at_once) {
-    rc = in->unwritten =
-        shard_writer_open(b->file, b->options->order, b->kept, b->options->sample, &w);
+    rc = in->unwritten = open_writer(b, &w);
     shard_intake_open(in, in->names, in->others, w);
   }
   if (rc == 0) {
@@ -257,6 +288,7 @@ static int build_names(struct build *b, bool at_once) {
 static int build_once(struct build *b) {
   uint32_t order = b->options->order;
   clock_gettime(CLOCK_REALTIME, &b->facts.listed);
+  b->facts.listed = b->source->listed ? *b->source->listed : b->facts.listed;
   shard_progress_begin("reading", 0);
   int rc = build_names(b, order == SHARD_ORDER_KEEP ||
                               (b->source->ordered && order != SHARD_ORDER_DIRECTORY));
@@ -298,9 +330,9 @@ int shard_build(const struct shard_source *source, const struct shard_options *o
                     .options = options,
                     .label = source->label ? source->label : source->name,
                     .file = file,
-                    .kept = !options->attributes ? SHARD_ATTRIBUTES_NONE
-                            : source->directory  ? SHARD_ATTRIBUTES_STORED
-                                                 : SHARD_ATTRIBUTES_MADE,
+                    .kept = !options->attributes                 ? SHARD_ATTRIBUTES_NONE
+                            : source->directory || source->typed ? SHARD_ATTRIBUTES_STORED
+                                                                 : SHARD_ATTRIBUTES_MADE,
                     .result = result,
                     .err = err,
                     .size = size};
@@ -313,6 +345,8 @@ int shard_build(const struct shard_source *source, const struct shard_options *o
     b.intake->once = source->once && options->order != SHARD_ORDER_KEEP;
     b.facts.source = source->name;
     b.facts.options = words;
+    b.facts.check = source->check ? check_source : NULL;
+    b.facts.context = &b;
     rc = build_listing(&b, folder);
     free(words);
   } else {

@@ -26,7 +26,7 @@ struct shard_build_result {
  * that names the path at fault. On failure an older `file` stays untouched. A directory that
  * changes while it is read is read again, at most five times in all; then -EAGAIN.
  *
- * options->attributes of a source without inodes and types: SHARD_ATTRIBUTES_MADE (format.h), only
+ * options->attributes of a source without types: SHARD_ATTRIBUTES_MADE (format.h), only
  * in the orders PATH, DIRECTORY and SAMPLE. Starts threads; all have ended when it returns.
  */
 int shard_build(const struct shard_source *source, const struct shard_options *options,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "build/intake.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/xxh64.h"
 #include "build/numbered.h"
 #include "build/progress.h"
 #include "build/writer.h"
@@ -138,24 +140,31 @@ int shard_intake_add_directory(struct shard_intake_hand *h, const struct shard_d
   return rc;
 }
 
-/* ---- names alone, by one thread ---- */
+/* ---- names alone ---- */
 
-/* Add the directories on the way to a name, but those that the last name had too. */
-static int add_directories(struct shard_intake *in, const char *name, size_t length) {
+/* Add the directories on the way to a name, but those that the hand's last name had too. */
+static int add_directories(struct shard_intake_hand *h, const char *name, size_t length) {
   size_t base = shard_codec_basename(name, length), from = 0, end;
-  if (base == in->last_length && memcmp(name, in->last, base) == 0) {
+  if (base == h->last_length && memcmp(name, h->last, base) == 0) {
+    return 0;
+  }
+  /* Of shuffled names each has another directory than the last. */
+  uint64_t hash = shard_xxh64(name, base, 0) | 1;
+  uint64_t *added = &h->added[(hash >> 1) % SHARD_INTAKE_DIRECTORIES];
+  if (*added == hash) {
     return 0;
   }
   while ((end = shard_codec_next_directory(name, base, &from)) > 0) {
-    if (from > in->last_length || memcmp(name, in->last, from) != 0) {
-      int rc = shard_intake_add_other(&in->hands[0], name, end, 0, 0);
+    if (from > h->last_length || memcmp(name, h->last, from) != 0) {
+      int rc = shard_intake_add_other(h, name, end, 0, DT_DIR);
       if (rc != 0) {
         return rc;
       }
     }
   }
-  memcpy(in->last, name, base);
-  in->last_length = base;
+  memcpy(h->last, name, base);
+  h->last_length = base;
+  *added = hash;
   return 0;
 }
 
@@ -186,7 +195,7 @@ static int write_at_once(struct shard_intake *in, const char *name, size_t lengt
     in->dropped++;
     return 0;
   }
-  if (rc == -EEXIST || (rc == -EINVAL && in->names)) {
+  if (rc == -EEXIST || rc == -ENOTDIR || (rc == -EINVAL && in->names)) {
     return leave_writer(in);
   }
   in->unwritten = rc;
@@ -194,21 +203,24 @@ static int write_at_once(struct shard_intake *in, const char *name, size_t lengt
   return rc;
 }
 
-int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
-  in->line++;
+int shard_intake_add(struct shard_intake_hand *h, const char *name, size_t length) {
+  struct shard_intake *in = h->intake;
   int rc = check_sampled(in, name, length);
   rc = rc == 0 && in->writer ? write_at_once(in, name, length) : rc;
-  rc = rc == 0 && in->others ? add_directories(in, name, length) : rc;
-  int table = rc == 0 ? note_table(in, name, length) : 0;
+  /* Then its directory is the last name's, and no marker of a table has a number. */
+  bool counted = rc == 0 && in->writer && shard_writer_counted(in->writer);
+  rc = rc == 0 && in->others && !counted ? add_directories(h, name, length) : rc;
+  int table = rc == 0 && !counted ? note_table(in, name, length) : 0;
   rc = table < 0 ? table : rc;
   if (rc == 0 && in->writer && in->tables_count > 0) {
     rc = leave_writer(in);
   }
   if (rc != 0 || (in->writer && !in->once)) {
-    shard_progress_count(&in->hands[0].seen);
+    shard_progress_count(&h->seen);
     return rc;
   }
   if (in->options->order == SHARD_ORDER_DIRECTORY) {
+    in->line++;
     if (!is_path(name, length) || length + SHARD_NUMBERED_MORE >= sizeof(in->numbered)) {
       snprintf(
           in->error, sizeof(in->error),
@@ -219,7 +231,7 @@ int shard_intake_add(struct shard_intake *in, const char *name, size_t length) {
     length = shard_numbered_put(in->numbered, name, length, in->line);
     name = in->numbered;
   }
-  return feed_entry(&in->hands[0], name, length, 0, 0);
+  return feed_entry(h, name, length, 0, h->type);
 }
 
 /* ---- for the builder ---- */
@@ -253,7 +265,6 @@ void shard_intake_clear(struct shard_intake *in) {
   in->dirs_hidden = in->dir_links = 0;
   in->written = in->line = in->dropped = 0;
   in->unwritten = 0;
-  in->last_length = 0;
   in->error[0] = 0;
 }
 
@@ -271,8 +282,13 @@ void shard_intake_open(struct shard_intake *in, struct shard_sorter *names,
   in->others = others;
   in->writer = writer;
   for (size_t i = 0; i < SHARD_INTAKE_HANDS; i++) {
-    in->hands[i] =
-        (struct shard_intake_hand){.intake = in, .names.sorter = names, .others.sorter = others};
+    struct shard_intake_hand *h = &in->hands[i];
+    h->intake = in;
+    h->names = (struct shard_feeder){.sorter = names};
+    h->others = (struct shard_feeder){.sorter = others};
+    h->seen = h->last_length = 0;
+    h->type = DT_REG;
+    memset(h->added, 0, sizeof(h->added));
   }
 }
 

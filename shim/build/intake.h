@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "build/sorter.h"
 #include "libshard.h"
@@ -35,14 +36,23 @@ struct shard_source {
   bool once;                /* the source cannot be read a second time */
   bool unique;              /* count a name that comes twice once. Else it is an error, unless
                                options->order is SHARD_ORDER_KEEP or _DIRECTORY */
+  bool typed;               /* names come with types and no inodes; others too */
+  bool tree;                /* a name that is a directory of another, in order PATH, is an error */
+  const struct timespec *listed; /* when the names were so; NULL: now */
   /*
    * Give all names to the intake. 0, or a negative errno and a line in err[size]; err stays "" if a
    * function of the intake failed. -EAGAIN of a directory: it changed meanwhile, read it again.
    * intake->attempt says how often the source has been read before.
    */
   int (*read)(void *context, struct shard_intake *intake, char *err, size_t size);
+  /* Both may be NULL. Say where a name stands, in text[size], or ""; and look at the listing, the
+   * temporary `file`, before it appears: 0, or a negative errno and a line. */
+  void (*find)(void *context, const char *name, size_t length, char *text, size_t size);
+  int (*check)(void *context, const char *file, char *err, size_t size);
   void *context;
 };
+
+#define SHARD_INTAKE_DIRECTORIES 4096
 
 /* What one thread of the source adds names through. No two threads may share one. */
 struct shard_intake_hand {
@@ -50,6 +60,10 @@ struct shard_intake_hand {
   struct shard_feeder names, others;
   uint64_t seen;            /* names so far (build/progress.h) */
   char key[SHARD_NAME_MAX]; /* what the sorter gets for a name, in order SAMPLE */
+  uint8_t type;             /* of the name that is added, if the source is typed */
+  size_t last_length;       /* of `last`, the directory of the last name of shard_intake_add() */
+  uint64_t added[SHARD_INTAKE_DIRECTORIES]; /* hashes of directories that it has added */
+  char last[SHARD_NAME_MAX];
 };
 
 #define SHARD_INTAKE_HANDS 4
@@ -82,23 +96,22 @@ struct shard_intake {
       *writer;            /* gets names at once, as long as they come in order; NULL: sorters */
   bool unique, once;      /* of struct shard_source */
   int unwritten;          /* the writer's error */
-  uint64_t written, line; /* names that the writer has; names of shard_intake_add() */
+  uint64_t written, line; /* names that the writer has; names so far, in order DIRECTORY */
   uint64_t dropped;       /* names that came twice, with `unique` */
   size_t dirs_room;
   struct shard_intake_table *tables; /* those found; from shard_intake_end() on each once, sorted */
   size_t tables_count, tables_room;
   pthread_mutex_t mutex; /* of dirs and tables */
   char error[700];       /* what is wrong with a name, for people; "" if nothing */
-  size_t last_length;    /* of `last`, the directory of the last name */
-  char last[SHARD_NAME_MAX];
   char numbered[SHARD_NAME_MAX];
 };
 
 /*
- * Add a name without inode and type, from one thread; this uses hands[0]. If the listing has
- * "others", the directories on the way to the name become some of them.
+ * Add a name without inode and type; from one thread, if the source is ordered, or in the orders
+ * KEEP and DIRECTORY. If the listing has "others", the directories on the way to the name become
+ * some of them.
  */
-int shard_intake_add(struct shard_intake *intake, const char *name, size_t length);
+int shard_intake_add(struct shard_intake_hand *hand, const char *name, size_t length);
 
 /* Add an entry, a non-directory; ino and type are the kernel's d_ino and d_type. */
 int shard_intake_add_entry(struct shard_intake_hand *hand, const char *path, size_t length,

@@ -101,9 +101,10 @@ int shard_run_save(const struct shard_run *run, int fd, off_t at) {
 /* ---- reading one back ---- */
 
 struct input {
-  const uint8_t *at, *end; /* coded records at hand */
-  size_t need;             /* if fewer bytes are at hand, read more first */
-  char *name;              /* the name it is at */
+  _Alignas(16) const uint8_t *at; /* coded records at hand; aligned, as nodes lie behind inputs */
+  const uint8_t *end;
+  size_t need; /* if fewer bytes are at hand, read more first */
+  char *name;  /* the name it is at */
   size_t length;
   uint64_t ino;
   uint8_t type;
@@ -205,17 +206,21 @@ static inline int step_input(const struct shard_run_merge *m, struct input *in) 
 
 /* ---- merging: a tree of losers (Knuth, TAOCP 3, 5.4.1) ---- */
 
+typedef unsigned __int128 merge_key; /* 16 bytes of a name */
+
 struct node {
-  uint64_t key;
+  merge_key key;
   uint32_t input;
 };
 
-static inline uint64_t make_key(const struct shard_run_merge *m, const struct input *in) {
+static inline merge_key make_key(const struct shard_run_merge *m, const struct input *in) {
   if (in->ended) {
-    return UINT64_MAX;
+    return ~(merge_key)0;
   }
-  size_t base = m->order == SHARD_ORDER_BASENAME ? shard_codec_basename(in->name, in->length) : 0;
-  return shard_batch_key(in->name, in->length, base + m->common);
+  size_t from = m->common;
+  from += m->order == SHARD_ORDER_BASENAME ? shard_codec_basename(in->name, in->length) : 0;
+  return (merge_key)shard_batch_key(in->name, in->length, from) << 64 |
+         shard_batch_key(in->name, in->length, from + sizeof(uint64_t));
 }
 
 /* Whether input a comes before input b, their keys being equal. */
@@ -311,8 +316,8 @@ static struct node play_all(const struct shard_run_merge *m, const struct input 
 }
 
 /* The least key of the losers from match i up. */
-static uint64_t find_least(const struct node *tree, size_t i) {
-  uint64_t least = UINT64_MAX;
+static merge_key find_least(const struct node *tree, size_t i) {
+  merge_key least = ~(merge_key)0;
   for (; i > 0; i /= 2) {
     least = tree[i].key < least ? tree[i].key : least;
   }
@@ -340,7 +345,7 @@ int shard_run_merge(struct shard_run_merge *m, const struct shard_run *runs, siz
     }
     /* An input that has won twice probably wins again, as the names of a directory lie together. So
      * emit its names without a match as long as their keys are below all losers' on its way. */
-    uint64_t limit = now.input == last ? find_least(tree, (now.input + count) / 2) : 0;
+    merge_key limit = now.input == last ? find_least(tree, (now.input + count) / 2) : 0;
     last = now.input;
     do {
       rc = emit(context, in->name, in->length, in->ino, in->type);
@@ -357,8 +362,8 @@ int shard_run_merge(struct shard_run_merge *m, const struct shard_run *runs, siz
     for (size_t i = (now.input + count) / 2; i > 0; i /= 2) {
       struct node other = tree[i];
       /* No branch: it could not be predicted. */
-      uint64_t swap = 0 - (uint64_t)is_first(m, inputs, &other, &now);
-      uint64_t keys = (other.key ^ now.key) & swap;
+      merge_key swap = 0 - (merge_key)is_first(m, inputs, &other, &now);
+      merge_key keys = (other.key ^ now.key) & swap;
       uint32_t numbers = (other.input ^ now.input) & (uint32_t)swap;
       tree[i] = (struct node){other.key ^ keys, other.input ^ numbers};
       now = (struct node){now.key ^ keys, now.input ^ numbers};

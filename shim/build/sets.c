@@ -21,6 +21,7 @@ struct shard_sets {
   uint64_t files, together, stems; /* together: of stems with two endings or more */
   uint64_t alike[1 << ENDINGS];    /* stems that have these endings */
   unsigned mask, here;             /* of the last stem, and its files */
+  bool dotted;                     /* the last name had an ending */
   size_t length;
   char stem[SHARD_NAME_MAX];
 };
@@ -58,7 +59,8 @@ void shard_sets_add(struct shard_sets *s, const char *name, size_t length) {
   }
   size_t n = shard_sample_name(SHARD_SAMPLE_STEM, name, length);
   s->files++;
-  if (n == length) {
+  s->dotted = n < length;
+  if (!s->dotted) {
     return;
   }
   if (n != s->length || memcmp(name, s->stem, n) != 0) {
@@ -70,6 +72,19 @@ void shard_sets_add(struct shard_sets *s, const char *name, size_t length) {
   s->many = ending == ENDINGS;
   s->mask |= s->many ? 0 : 1U << ending;
   s->here++;
+}
+
+bool shard_sets_count(struct shard_sets *s, const char *name, size_t begin, size_t end) {
+  unsigned ending = s->mask;
+  if (s->many || !s->dotted || end > s->length || (ending & (ending - 1))) {
+    return s->many;
+  }
+  end_stem(s);
+  memcpy(s->stem + begin, name + begin, end - begin);
+  s->files++;
+  s->mask = ending;
+  s->here = 1;
+  return true;
 }
 
 bool shard_sets_found(struct shard_sets *s) {

@@ -18,5 +18,9 @@ struct shard_sets *shard_sets_new(void);
  * together. */
 void shard_sets_add(struct shard_sets *sets, const char *name, size_t length);
 
+/* Note a name that differs from the last one in the number name[begin] to name[end - 1] only.
+ * false: nothing was noted; it goes to shard_sets_add(). */
+bool shard_sets_count(struct shard_sets *sets, const char *name, size_t begin, size_t end);
+
 /* All names were noted: whether they come in sets. */
 bool shard_sets_found(struct shard_sets *sets);

@@ -50,6 +50,7 @@ struct table_state {
 struct pending_run {
   uint64_t count;
   size_t begin, end;     /* the number's place in the names, once there are two */
+  bool leaf;             /* it lies in the basename */
   size_t prefix, suffix; /* bytes that the first shares with the name before it */
 };
 
@@ -76,6 +77,13 @@ struct shard_writer {
   uint64_t in_sample;      /* files of the last sample */
   struct shard_sets *sets; /* NULL: they are not looked for */
   struct pending_run pending;
+  bool counted; /* the last name continues it, and the number lies in the basename */
+  /* The lengths of the earlier names that the last name begins with, the shortest first: a sorted
+   * name that lies below another begins with it, and all between the two do. */
+  bool tree;
+  size_t above, stack_count;
+  uint16_t stack[SHARD_NAME_MAX];
+  const struct shard_writer_facts *given; /* while the file is checked */
   char last[SHARD_NAME_MAX], again[SHARD_NAME_MAX];
   size_t last_length;
 };
@@ -259,6 +267,12 @@ fail:
   shard_writer_abort(w);
   return rc;
 }
+
+bool shard_writer_counted(const struct shard_writer *w) { return w->counted; }
+
+void shard_writer_forbid_below(struct shard_writer *w) { w->tree = true; }
+
+size_t shard_writer_above(const struct shard_writer *w) { return w->above; }
 
 void shard_writer_abort(struct shard_writer *w) {
   if (w) {
@@ -485,6 +499,9 @@ static bool continues_run(struct shard_writer *w, const char *name, size_t lengt
     return false;
   }
   memcpy(w->last + at, name + at, run->end - at);
+  while (w->stack_count > 0 && w->stack[w->stack_count - 1] > at) {
+    w->stack_count--;
+  }
   return true;
 }
 
@@ -524,6 +541,21 @@ static void note_name(struct shard_writer *w, const char *name, size_t length, s
   shard_facts_add(&w->facts, w->last, w->last_length, name, length, prefix, suffix);
 }
 
+/* Whether a name that shares `prefix` bytes with the last one lies below an earlier one: that ends
+ * where the two differ, for the last one does not. The earlier ones that it begins with stay. */
+static bool lies_below(struct shard_writer *w, const char *name, size_t length, size_t prefix) {
+  while (w->stack_count > 0 && w->stack[w->stack_count - 1] > prefix) {
+    w->stack_count--;
+  }
+  if (prefix == w->last_length) {
+    w->stack[w->stack_count++] = (uint16_t)prefix;
+  }
+  bool below = w->stack_count > 0 && w->stack[w->stack_count - 1] == prefix && prefix < length &&
+               name[prefix] == '/';
+  w->above = below ? prefix : 0;
+  return below;
+}
+
 /* Take a name that does not continue the pending run. */
 static int begin_pending(struct shard_writer *w, const char *name, size_t length) {
   struct shard_header *h = &w->header;
@@ -539,6 +571,9 @@ static int begin_pending(struct shard_writer *w, const char *name, size_t length
       return equal ? -EEXIST : -EINVAL;
     }
     shard_codec_shared(w->last, w->last_length, name, length, &prefix, &suffix);
+    if (w->tree && w->table == &w->names && lies_below(w, name, length, prefix)) {
+      return -ENOTDIR;
+    }
   }
   if (w->table == &w->names) {
     note_name(w, name, length, prefix, suffix);
@@ -551,6 +586,7 @@ static int begin_pending(struct shard_writer *w, const char *name, size_t length
     run->begin = begin;
     run->end = end;
     run->count = 2;
+    run->leaf = !memchr(name + begin, '/', length - begin);
   } else {
     rc = end_pending(w);
     *run = (struct pending_run){.count = 1, .prefix = prefix, .suffix = suffix};
@@ -602,10 +638,13 @@ int shard_writer_put(struct shard_writer *w, enum shard_writer_table which, cons
   bool begins = sampled && (t->header->count == 0 ||
                             !shard_sample_same((enum shard_sample)w->header.sample, w->last,
                                                w->last_length, name, length));
-  if (w->sets && which == SHARD_WRITER_NAMES) {
+  bool counts = continues_run(w, name, length);
+  if (w->sets && which == SHARD_WRITER_NAMES &&
+      !(counts && shard_sets_count(w->sets, name, w->pending.begin, w->pending.end))) {
     shard_sets_add(w->sets, name, length);
   }
-  if (continues_run(w, name, length)) {
+  w->counted = counts && w->pending.leaf;
+  if (counts) {
     w->pending.count++;
     if (which == SHARD_WRITER_NAMES) {
       shard_facts_count(&w->facts, name, w->pending.begin, w->pending.end);
@@ -776,7 +815,8 @@ static int check_file(void *context, const char *file) {
   }
   bool whole = fstat(fd, &st) == 0 && st.st_size == w->written && has_written(fd, w, w->buffer);
   close(fd);
-  return whole ? 0 : -EBADMSG;
+  int rc = whole ? 0 : -EBADMSG;
+  return rc == 0 && w->given->check ? w->given->check(w->given->context, file) : rc;
 }
 
 int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts *facts,
@@ -811,6 +851,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
     /* Give back the space behind the end. The size is right already. */
     (void)!ftruncate(w->whole.fd, w->written);
   }
+  w->given = facts;
   rc = shard_whole_publish_checked(&w->whole, check_file, w);
   if (rc != 0) {
     goto fail;

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -27,11 +28,20 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
  * Append a name to a table of format.h: all names first, then all others. 0. -EEXIST, and the
  * writer goes on, if the name is the one before it and the listing's order takes no name twice;
  * -EINVAL, and it goes on, if the name has a NUL or may not follow the name before it (others of
- * order DIRECTORY: in order PATH). -ENAMETOOLONG. Other errors: abort.
+ * order DIRECTORY: in order PATH); -ENOTDIR, and it goes on, if that is forbidden and an earlier
+ * name, shard_writer_above() bytes, is a directory of the name. -ENAMETOOLONG. Other errors: abort.
  */
 enum shard_writer_table { SHARD_WRITER_NAMES, SHARD_WRITER_OTHERS };
 int shard_writer_put(struct shard_writer *w, enum shard_writer_table table, const char *name,
                      size_t length, uint64_t ino, uint8_t type);
+
+/* Whether the name that was put last differs from the one before in a number of its basename only.
+ */
+bool shard_writer_counted(const struct shard_writer *w);
+
+/* From now on no name may lie below another: order PATH only. */
+void shard_writer_forbid_below(struct shard_writer *w);
+size_t shard_writer_above(const struct shard_writer *w);
 
 /* Add a directory walked and its path relative to the root. 0 or -ENOMEM. */
 int shard_writer_dir(struct shard_writer *w, const struct shard_dir *id, const char *path);
@@ -43,7 +53,9 @@ int shard_writer_table(struct shard_writer *w, const char *format, const char *p
 struct shard_writer_facts {
   const char *source, *options;
   uint64_t dirs_hidden, dir_links;
-  struct timespec listed; /* when the listing was begun, CLOCK_REALTIME */
+  struct timespec listed;                        /* when the listing was begun, CLOCK_REALTIME */
+  int (*check)(void *context, const char *file); /* as of shard_whole_publish_checked(), or NULL */
+  void *context;
 };
 
 /*

@@ -18,6 +18,7 @@
 #include "cache/request.h"
 #include "cache/safe.h"
 #include "config/config.h"
+#include "config/dataset.h"
 #include "config/listings.h"
 #include "config/pattern.h"
 #include "host/climb.h"
@@ -120,6 +121,12 @@ static bool are_siblings(const char *a, const char *b) {
   return !rest || !rest[1];
 }
 
+/* Whether two sources are one: a dataset of gs:// is listed by S3's protocol. */
+static bool is_same(const char *a, const char *b) {
+  bool urls = shard_dataset_is_url(a) && shard_dataset_is_url(b);
+  return strcmp(a + (urls ? 5 : 0), b + (urls ? 5 : 0)) == 0;
+}
+
 /* Whether the item, which says that it is of `source` and these options, is the one. 1, 0, or a
  * negative errno and a line. */
 static int is_wanted(struct search *s, const char *source, const char *options) {
@@ -127,7 +134,7 @@ static int is_wanted(struct search *s, const char *source, const char *options) 
   if (!source || !options) {
     return -EBADMSG;
   }
-  if (strcmp(source, shard_request_source(r)) != 0) {
+  if (!is_same(source, shard_request_source(r))) {
     s->beside |= are_siblings(shard_request_source(r), source);
     return 0;
   }

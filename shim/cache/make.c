@@ -136,7 +136,8 @@ int shard_make_index(const struct shard_request *r, const struct shard_making *m
                                  "--quiet", "--root", r->real, w.source};
   const char *const of_tree[] = {"index",         "-o",      file,    "--options",
                                  r->options_text, "--quiet", w.source};
-  const char *const of_names[] = {"index", "-o", file, "--keep-order", "-0", "--quiet", w.source};
+  const char *const of_names[] = {"index",  "-o",   file,      "--keep-order", "-0",
+                                  "--from", "text", "--quiet", w.source};
   if (r->kind == SHARD_REQUEST_NAMES) {
     memcpy(w.arguments, of_names, sizeof(of_names));
   } else {

@@ -83,6 +83,12 @@ const char *shard_dataset_fault(const char *list) {
       return "has one slash behind s3: or gs:; write s3://bucket/prefix, or ./s3 for a directory "
              "of that name";
     }
+    if (!bucket && strncmp(item.path + item.path_length, "://", 3) == 0 && !item.url &&
+        !memchr(item.path, '/', item.path_length)) {
+      return "has a URL that is neither s3:// nor gs://, and only those are divided; a rank's URIs "
+             "of "
+             "others: shardctl ls --uri --rank R --size P";
+    }
     if (bucket && !names_bucket(&item)) {
       return "names no bucket; write s3://bucket/prefix";
     }

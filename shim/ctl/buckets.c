@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/buckets.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "ctl/ctl.h"
 #include "listing/codec.h"
 #include "listing/options.h"
+#include "source/forms.h"
 #include "source/s3/bucket.h"
 #include "source/s3/client.h"
 #include "source/s3/s3.h"
@@ -90,7 +92,8 @@ int ctl_buckets_source(const char *url, char **out) {
 }
 
 char *ctl_buckets_root(const char *url) {
-  const char *slash = shard_s3_url_is(url) ? strrchr(url + 5, '/') : NULL;
+  size_t n = shard_forms_scheme(url, strlen(url));
+  const char *slash = n > 0 ? strrchr(url + n, '/') : NULL;
   return slash ? strndup(url, (size_t)(slash - url) + 1) : NULL;
 }
 
@@ -151,17 +154,21 @@ void ctl_buckets_close(struct ctl_buckets_objects *o) {
   }
 }
 
-int ctl_buckets_get(const char *url, bool listing, int fd) {
-  char err[1300] = "";
+int ctl_buckets_fetch(const char *url, uint64_t most, int fd, char *err, size_t size) {
   struct ctl_buckets_objects *o;
-  uint64_t most = listing ? 0 : SHARD_MANIFEST_MOST;
-  int rc = ctl_buckets_open(url, ctl_given.anonymous, 1, &o);
-  if (rc == CTL_DONE &&
-      shard_s3_object_get(o->client, o->at.prefix, most, fd, err, sizeof(err)) != 0) {
-    rc = ctl_fail("%s", err);
+  int rc = -EINVAL;
+  *err = 0;
+  if (ctl_buckets_open(url, ctl_given.anonymous, 1, &o) == CTL_DONE) {
+    rc = shard_s3_object_get(o->client, o->at.prefix, most, fd, err, size);
   }
   ctl_buckets_close(o);
   return rc;
+}
+
+int ctl_buckets_get(const char *url, bool listing, int fd) {
+  char err[1300];
+  int rc = ctl_buckets_fetch(url, listing ? 0 : SHARD_MANIFEST_MOST, fd, err, sizeof(err));
+  return rc == 0 ? CTL_DONE : *err ? ctl_fail("%s", err) : CTL_FAILED;
 }
 
 int ctl_buckets_put(const struct ctl_buckets_file *files, size_t count, bool only_new) {

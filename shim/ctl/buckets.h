@@ -39,6 +39,10 @@ int ctl_buckets_object(const char *url);
  */
 int ctl_buckets_get(const char *url, bool listing, int fd);
 
+/* The same of an object of at most so many bytes, and no message: 0, or a negative errno and a line
+ * in err[size]. */
+int ctl_buckets_fetch(const char *url, uint64_t most, int fd, char *err, size_t size);
+
 struct ctl_buckets_file {
   const char *url, *file;
 };

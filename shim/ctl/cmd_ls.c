@@ -100,7 +100,7 @@ static int run(char **operands) {
   char *root = uri && l ? ctl_buckets_root(l->source) : NULL;
   if (uri && !root) {
     shard_listing_close(l);
-    return ctl_usage("--uri: '%s' is not of a bucket", operands[0]);
+    return ctl_usage("--uri: '%s' is not of a bucket or another URL", operands[0]);
   }
   before = root ? root : "";
   before_length = strlen(before);

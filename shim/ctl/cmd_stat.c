@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cmd_stat.c - shardctl stat: the facts of a listing, which is checked. */
 #include <stdio.h>
+#include <time.h>
 
 #include "base/words.h"
 #include "ctl/arguments.h"
@@ -14,6 +15,15 @@
 #include "listing/samples.h"
 
 static const struct ctl_option rows[] = {CTL_ROW_JSON, CTL_ROW_END};
+
+/* When the names were so, by ISO 8601. Static. */
+static const char *listed_at(const struct shard_listing *l) {
+  static char text[40];
+  struct tm tm;
+  time_t at = (time_t)l->header->listed_sec;
+  bool told = gmtime_r(&at, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) > 0;
+  return told ? text : "";
+}
 
 static int print_json(const struct shard_listing *l, const struct shard_listing_info *i) {
   struct json_object *o = ctl_json_object();
@@ -31,6 +41,7 @@ static int print_json(const struct shard_listing *l, const struct shard_listing_
   ctl_json_add_bool(o, "utf8", i->utf8);
   ctl_json_add_number(o, "duplicates", i->duplicates);
   ctl_json_add_text(o, "digest", i->digest);
+  ctl_json_add_text(o, "listed", listed_at(l));
   struct json_object *tables = ctl_json_array();
   const uint8_t *pos = NULL;
   const char *format, *path;
@@ -67,10 +78,10 @@ static int print_text(const struct shard_listing *l, const struct shard_listing_
   ctl_human_line("source      %s", i->source);
   print_which(i->options);
   printf("entries     %llu\nbytes       %llu (%.2f per entry)\n"
-         "directories %llu\norder       %s\nlongest     %u\ndigest      %s\n",
+         "directories %llu\norder       %s\nlongest     %u\ndigest      %s\nlisted      %s\n",
          (unsigned long long)i->entries, (unsigned long long)i->bytes, each,
          (unsigned long long)i->directories, shard_words_at(shard_words_orders, i->order),
-         i->longest, i->digest);
+         i->longest, i->digest, listed_at(l));
   if (l->header->sample) {
     ctl_human_line("samples     %llu, by %s", (unsigned long long)shard_listing_samples(l),
                    shard_words_at(shard_words_samples, l->header->sample));

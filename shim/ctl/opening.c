@@ -42,9 +42,11 @@ static int build(enum source kind, const char *source, bool shared, const char *
     return ctl_buckets_build(source, &(struct ctl_buckets){0}, &o, file, &result);
   }
   if (kind == IS_MANIFEST) {
-    struct shard_text_options how = {.separator = '\n', .unpacked_max = SHARD_MANIFEST_MOST};
+    struct shard_text_options how = {
+        .separator = '\n', .unpacked_max = SHARD_MANIFEST_MOST, .said = true};
+    struct shard_text_told told;
     o = (struct shard_options){.order = SHARD_ORDER_KEEP, .hidden = true};
-    rc = shard_text_build(source, &how, &o, file, &result, err, sizeof(err));
+    rc = shard_text_build(&source, 1, &how, &o, file, &result, &told, err, sizeof(err));
   } else {
     rc = shard_directory_build(source, &o, file, &result, err, sizeof(err));
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A manifest, plain or packed. A listing made of a plain one in the order of its lines has these
- * names, and no others.
+ * names, and no others. And a list of dwalk's light form.
  */
 #include "fuzz.h"
 #include "libshard.h"
@@ -31,7 +31,7 @@ static void fuzz(const char *data, size_t size) {
   if (size == 0) {
     return;
   }
-  static const char *const orders[] = {"keep", "path", "basename", "path"};
+  static const char *const orders[] = {"keep", "path", "basename", "path"}; /* the last: dwalk's */
   static const char *const names[] = {"m.txt", "m.txt.gz", "m.txt.zst", "m.txt"};
   const char *name = names[data[0] >> 2 & 3];
   bool keep = (data[0] & 3) == 0;
@@ -48,9 +48,15 @@ static void fuzz(const char *data, size_t size) {
   const struct shard_text_options how = {.separator = '\n',
                                          .root = data[0] & 16 ? fuzz_folder() : NULL,
                                          .unpacked_max = 1 << 20,
-                                         .unique = (data[0] & 32) != 0};
+                                         .unique = (data[0] & 32) != 0,
+                                         .form = (data[0] & 3) == 3 ? SHARD_TEXT_DWALK
+                                                                    : SHARD_TEXT_NAMES,
+                                         .said = (data[0] & 64) != 0,
+                                         .unchecked = (data[0] & 128) != 0};
   struct shard_build_result result;
-  int rc = shard_text_build(path, &how, &options, listing, &result, err, sizeof(err));
+  struct shard_text_told told;
+  const char *texts[] = {path};
+  int rc = shard_text_build(texts, 1, &how, &options, listing, &result, &told, err, sizeof(err));
   RULE(rc == 0 ? access(listing, R_OK) == 0 : rc < 0 && err[0] && access(listing, F_OK) != 0);
   if (rc == 0 && keep && !how.root && name == names[0]) {
     check(listing, data + 1, size - 1);

@@ -14,6 +14,7 @@ from tests.s3.faults import faults
 from tests.s3.fixture import ACCESS, SECRET, S3
 from tests.s3.google_cloud import google
 from tests.s3.hosts import addressing, tls
+from tests.s3.inventories import inventories
 from tests.s3.keys import hostile
 from tests.s3.leaks import secrets
 from tests.s3.mounted import mounted
@@ -22,7 +23,7 @@ from tests.s3.ranges import ranges
 from tests.s3.tar_shards import tars
 
 # The last one looks at what all before it have written.
-PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, objects, tars, google,
+PARTS = [hostile, accounts, addressing, tls, faults, ranges, mounted, objects, inventories, tars, google,
          secrets]
 
 

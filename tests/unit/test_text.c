@@ -30,7 +30,9 @@ static int build(const char *packer, uint32_t order, uint64_t most, char *err, s
   *err = 0;
   assert_int_equal(shard_options_parse(&options, "", err, size), 0);
   options.order = order;
-  int rc = shard_text_build(text, &how, &options, file, &result, err, size);
+  struct shard_text_told told;
+  const char *texts[] = {text};
+  int rc = shard_text_build(texts, 1, &how, &options, file, &result, &told, err, size);
   assert_int_equal(unlink(text), 0);
   assert_int_equal(access(file, F_OK), rc == 0 ? 0 : -1);
   unlink(file);

@@ -33,7 +33,7 @@ static int add_key(void *context, const char *key, size_t length) {
   if (!shard_options_match_path(o->options, name, length)) {
     return 0;
   }
-  return shard_intake_add(o->intake, name, length);
+  return shard_intake_add(&o->intake->hands[0], name, length);
 }
 
 /* A source's read(). */
