@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What libshard-examples(7) says: ranks of job arrays, GNU parallel, containers (of namespaces), wrappers that set LD_PRELOAD.
+# What libshard-examples(7) says: shells, a check, ranks of job arrays, GNU parallel, containers (of namespaces), wrappers that set LD_PRELOAD.
 # Its array of Slurm's is run by tests/hosts.
 . "$(dirname "$0")/lib.bash"
 in_namespace
 unset "${!SHARD_@}"
 PAGE=$ROOT/shim/man/libshard-examples.7
-D=$WORK/data; mkdir -p "$D"/{a,b}; touch "$D"/f{0..9} "$D"/a/{0..9} "$D"/b/{0..9}
+D=$WORK/data; mkdir -p "$D"/{a,b}; tee "$D"/f{0..9} "$D"/a/{0..9} "$D"/b/{0..9} >/dev/null <<<data
 find "$D" -type f | sort >"$WORK/all"
 export SHARD_CACHE_DIR=$WORK/cache
 
@@ -22,6 +22,24 @@ verdict "all rows" "$([ $rows -ge 6 ] || echo "$rows rows")"
 # each NAME FILE...: together they have each file once, by the paths of $WORK/all, or $WORK/inside
 each() { local name=$1; shift; cat "$@" | sort >"$WORK/together"; same "$name" "${ALL:-$WORK/all}" "$WORK/together"; }
 
+# recipe NAME: the commands of the page
+recipe() { sed -n "/^\.\\\\\" recipe: $1\$/,/^\.EE/p" "$PAGE" | grep -v '^\.' | sed 's/\\-/-/g; s/\\(dq/"/g'; }
+# follow NAME: runs them; what they print is in $WORK/got, and $WORK/err
+follow() {
+  recipe "$1" >"$WORK/$1.sh"
+  verdict "$1: the page has it" "$([ -s "$WORK/$1.sh" ] || echo no)"
+  (cd "$WORK" && PATH=$BUILD:$PATH DATA="$D" SHARED="$WORK" LIBSHARD="$LIB" timeout 300 bash "$1.sh" >got 2>err </dev/null)
+}
+
+# ---- shells, a check, off
+needs rsync
+follow shells
+verdict "shells: the copy is whole" "$(diff -r "$D" "$WORK/copy" || shown cat "$WORK/err")"
+follow check
+verdict "check: proven" "$([ "$(grep -c ': proven' "$WORK/got")" -ge 2 ] && ! grep -q 'NOT PROVEN' "$WORK/got" || shown cat "$WORK/got" "$WORK/err")"
+(export LD_PRELOAD="$LIB" SHARD_DATASET="$D" SHARD_RANK=0 SHARD_SIZE=2; follow off)
+verdict "off: twice all" "$(sort "$WORK/got" | uniq -c | awk '{ print $1 }' | sort -u | grep -vx 2; [ "$(sort -u "$WORK/got" | wc -l)" = 12 ] || shown cat "$WORK/got")"
+
 # ---- GNU parallel, as the page says
 needs parallel
 cat >"$WORK/train.py" <<'P'
@@ -30,9 +48,8 @@ for folder, _, files in os.walk(os.environ["SHARD_DATASET"]):
     for name in files:
         print(os.path.join(folder, name))
 P
-sed -n '/^\.\\" recipe: parallel/,/^\.EE/p' "$PAGE" | grep -v '^\.' | sed 's/\\-/-/g' >"$WORK/parallel.sh"
 "$CTL" index "$D" --quiet -o "$WORK/train.listing" >/dev/null
-(cd "$WORK" && DATA="$D" SHARED="$WORK" LIBSHARD="$LIB" timeout 300 bash parallel.sh 2>err | sort >got)
+follow parallel
 each "GNU parallel: each file once" "$WORK/got"
 verdict "GNU parallel: no line" "$(cat "$WORK/err")"
 
