@@ -393,7 +393,9 @@ static int build(struct shard_build_result *result) {
   if (x.source == FROM_TEXT) {
     return build_text(result);
   }
-  if (is_about_texts()) {
+  if (is_about_texts() && x.source != FROM_BUCKET && access(x.path, F_OK) != 0) {
+    return ctl_fail("cannot open list '%.300s': %s", x.path, strerror(errno));
+  } else if (is_about_texts()) {
     return ctl_usage(
         "-0, --root, --unique, --no-check and --keep-order are for text files, and '%s' is none",
         x.path);
