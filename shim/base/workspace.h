@@ -3,10 +3,10 @@
  * workspace.h - memory for a path, a name or a line while a function runs: a thread of the host may
  * have a stack of 16 KiB (scripts/stacks.py counts what libshard.so needs of it).
  *
- * A workspace is one of a few in static memory; where all are taken, or for more bytes, a mapping.
- * Async-signal-safe, and safe in forked and vforked children: nothing is locked, nothing is
- * allocated. What another thread has while the process forks, the child counts as taken. errno is
- * left alone.
+ * A workspace is one of a few blocks of static memory; if all blocks are taken, or for more bytes,
+ * a mapping. The functions are async-signal-safe, and safe in forked and vforked children: they
+ * lock and allocate nothing. A block that another thread holds at a fork stays taken in the child.
+ * errno is kept.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #define SHARD_WORKSPACE_SIZE 8704 /* bytes: two paths and a name */
 #define SHARD_WORKSPACE_SMALL 256 /* bytes that the stack always has */
 
-/* What is held. at: NULL if nothing is. */
+/* A workspace that a function holds. at: NULL while the function holds none. */
 struct shard_workspace {
   char *at;
   size_t size;
@@ -42,7 +42,7 @@ static inline void shard_workspace_give(struct shard_workspace *w) {
   SHARD_WORKSPACE_HELD(name);                                                                      \
   char *name = shard_workspace_take(&name##_held, SHARD_WORKSPACE_SIZE)
 
-/* The same of `bytes` bytes; a few are of the stack, and never NULL. */
+/* The same of `bytes` bytes; up to SHARD_WORKSPACE_SMALL they are of the stack, and never NULL. */
 #define SHARD_WORKSPACE_OF(name, bytes)                                                            \
   SHARD_WORKSPACE_HELD(name);                                                                      \
   char name##_small[SHARD_WORKSPACE_SMALL];                                                        \

@@ -104,7 +104,10 @@ static int refuse(struct search *s, int rc) {
   const char *remedy =
       rc == -EACCES || rc == -EPERM ? "let this user read it"
       : rc == -EISDIR ? "folders are not looked through, so name its listings, separated by ':'"
-                      : "make it anew with shardctl index";
+      : rc == -EBADMSG
+          ? "make it anew with shardctl index; a manifest's name ends in .txt, .txt.gz "
+            "or .txt.zst"
+          : "make it anew with shardctl index";
   return s->err[0] ? rc
                    : shard_error_set(s->err, sizeof(s->err), rc == -EISDIR ? -EINVAL : rc,
                                      "SHARD_LISTING='%.300s': %s; %s", s->name,

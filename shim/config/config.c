@@ -318,9 +318,8 @@ void shard_config_complain(void) {
   if (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0 ||
       config.dataset) {
     shard_say(SHARD_LOG_ERROR, "%s (%s)", config.error,
-              config.dataset ? "until then listing calls on SHARD_DATASET fail, and DLIO runs "
-                               "unmodified"
-                             : "until then programs run unmodified");
+              config.dataset ? "listing calls on SHARD_DATASET fail, and DLIO runs unmodified"
+                             : "programs run unmodified");
   }
 }
 

@@ -425,7 +425,7 @@ static bool writable(const char *dir) {
 }
 
 static void check_cache(void) {
-  char dir[PATH_MAX], err[700];
+  char dir[PATH_MAX], asked[PATH_MAX], err[700];
   ssize_t rc = shard_cachedir_find(false, dir, sizeof(dir), err, sizeof(err));
   bool missing = rc == -ENOENT;
   if (rc < 0 && !missing) {
@@ -436,13 +436,15 @@ static void check_cache(void) {
   while (length > 1 && dir[length - 1] == '/') {
     dir[--length] = 0;
   }
+  memcpy(asked, dir, length + 1);
   char *slash = strrchr(dir, '/');
   if (missing && slash) { /* can it be made? */
     slash[slash == dir] = 0;
   }
   struct statfs fs;
   if (statfs(dir, &fs) != 0 || !writable(dir)) {
-    tell(FAIL, "cache", "cannot write to '%.500s': %s; set SHARD_CACHE_DIR", dir, strerror(errno));
+    tell(FAIL, "cache", "cannot make '%.500s', or write there: '%.500s': %s; set SHARD_CACHE_DIR",
+         asked, dir, strerror(errno));
     return;
   }
   double bytes = (double)fs.f_bavail * (double)fs.f_bsize;

@@ -393,7 +393,9 @@ static int build(struct shard_build_result *result) {
   if (x.source == FROM_TEXT) {
     return build_text(result);
   }
-  if (is_about_texts()) {
+  if (is_about_texts() && x.source != FROM_BUCKET && access(x.path, F_OK) != 0) {
+    return ctl_fail("cannot open list '%.300s': %s", x.path, strerror(errno));
+  } else if (is_about_texts()) {
     return ctl_usage(
         "-0, --root, --unique, --no-check and --keep-order are for text files, and '%s' is none",
         x.path);
@@ -401,6 +403,10 @@ static int build(struct shard_build_result *result) {
     return ctl_buckets_build(x.path, &x.s3, &x.options, x.file, result);
   } else if (x.options.order == SHARD_ORDER_DIRECTORY) {
     return ctl_usage("--order directory is for text files, and '%s' is none", x.path);
+  } else if (strstr(x.path, "://") && access(x.path, F_OK) != 0) {
+    return ctl_fail("index lists no URL but s3://; of '%.300s' give it the names: shardctl index - "
+                    "--root URL",
+                    x.path);
   } else {
     rc = shard_directory_build(x.path, &x.options, x.file, result, err, sizeof(err));
     warn_of_fuse();

@@ -136,7 +136,9 @@ static int execute(char **command) {
 static void note_listings(void) {
   bool several = ctl_given.size_text && ctl_given.size > 1;
   bool hash = ctl_given.strategy_text && ctl_given.strategy == SHARD_STRATEGY_HASH;
-  if (several && !hash && !getenv("SHARD_JOB") && !getenv("SHARD_LISTING")) {
+  if (ctl_given.size_text && !getenv("SHARD_DATASET")) {
+    ctl_note("--rank and --size divide nothing without --dataset or SHARD_DATASET");
+  } else if (several && !hash && !getenv("SHARD_JOB") && !getenv("SHARD_LISTING")) {
     ctl_note(
         "each rank that is started by hand lists the dataset: if files may be added meanwhile, "
         "set SHARD_JOB to one text for all of them, or SHARD_LISTING");

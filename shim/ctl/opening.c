@@ -115,7 +115,8 @@ int ctl_opening(const char *file, bool manifest, struct shard_listing **out) {
   if (opened == -EBADMSG && shard_pattern_is_manifest(file)) {
     kind = IS_MANIFEST;
   } else if (opened != 0) {
-    return ctl_fail("cannot open listing '%s': %s", file, shard_listing_strerror(opened));
+    return ctl_fail("cannot open listing '%s': %s%s", file, shard_listing_strerror(opened),
+                    strstr(file, "://") ? "; shardctl reads no URL but s3://" : "");
   }
   int rc = kind == IS_LISTING ? CTL_DONE : open_source(kind, file, shared, out);
   if (rc == CTL_DONE && ctl_given.sample_text && (*out)->header->sample != ctl_given.sample) {

@@ -65,8 +65,12 @@ struct line {
   const char *root;
 };
 
-static bool is_object(const struct line *l) {
+/* An object, or an array of texts. */
+static bool is_json(const struct line *l) {
   size_t at = 0, end = l->length;
+  if (end > 3 && memcmp(l->text, "[\"", 2) == 0 && memcmp(l->text + end - 2, "\"]", 2) == 0) {
+    return true;
+  }
   at += l->text[at] == '[';
   end -= end > 0 && (l->text[end - 1] == ',' || l->text[end - 1] == ']');
   bool opens = at + 2 < end && l->text[at] == '{';
@@ -143,8 +147,9 @@ static const struct row {
   bool (*is)(const struct line *l);
   const char *what, *remedy;
 } rows[] = {
-    {is_object, "is a JSON object",
-     "print its key: jq -j '.key+\"\\u0000\"' FILE | shardctl index - -0"},
+    {is_json, "is JSON",
+     "print the keys: jq -j '.key+\"\\u0000\"' FILE (of an array of names '.[]+\"\\u0000\"') | "
+     "shardctl index - -0"},
     {is_quoted, "is in double quotes",
      "take its column (DuckDB: read_csv(..., header=false)), or --from s3-inventory manifest.json"},
     {is_lite, "ends as dwalk's light form does", "--from dwalk"},
@@ -223,6 +228,10 @@ int shard_forms_judge(const struct shard_forms_text *t, char *err, size_t size) 
       lines[1].length > 0 && strchr(" \t{\"", *lines[1].text)) {
     count = 1;
     lines[0] = (struct line){"{\"\"}", 4, NULL}; /* JSON over several lines */
+  }
+  if (count > 1 && first->length > 6 && memcmp(first->text, "total ", 6) == 0 &&
+      is_long(&lines[1])) {
+    lines[0] = lines[1]; /* ls -l of a directory */
   }
   for (size_t k = 0; count > 0 && k < sizeof(rows) / sizeof(rows[0]); k++) {
     size_t n = 0;

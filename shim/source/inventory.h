@@ -14,18 +14,17 @@
 
 struct shard_inventory_part {
   const char *key; /* in the destination's bucket */
-  uint64_t size;   /* of the object, as md5 is its checksum, in hexadecimal */
-  char md5[33];
+  uint64_t size;   /* bytes of the object */
+  char md5[33];    /* of the object, hexadecimal */
 };
 
 struct shard_inventory {
-  char *bucket,
-      *destination;  /* the names of the bucket that is listed, and of that with the parts */
-  const char **keys; /* the parts' */
+  char *bucket, *destination; /* the bucket that is listed, and the bucket that has the parts */
+  const char **keys;          /* the parts' */
   struct shard_inventory_part *parts;
   size_t count;
   struct timespec made;
-  size_t fields; /* of a record; and the place of each, `fields`: there is none */
+  size_t fields; /* of a record. at_*: the place of a field; `fields`: records lack this field */
   size_t at_bucket, at_key, at_version, at_latest, at_marker;
   struct json_object *json;
 };
@@ -47,7 +46,7 @@ int shard_inventory_record(const struct shard_inventory *inventory, char *line, 
 int shard_inventory_open(const char *file, const struct shard_inventory_part *part, char *err,
                          size_t size);
 
-/* Whether fd has a checksum (MD5, hexadecimal) and a size, from its beginning, where it then is.
- * 0, -EBADMSG or another negative errno, and a line that names `file`. */
+/* Compare the size and the MD5 (hexadecimal) of all that fd has, and seek fd to its beginning.
+ * 0, -EBADMSG where they differ, or another negative errno, and a line that names `file`. */
 int shard_inventory_check(int fd, const char *file, const char *md5, uint64_t bytes, char *err,
                           size_t size);

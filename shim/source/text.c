@@ -337,8 +337,11 @@ static int take_text(struct text_reader *r, const char *text, size_t length) {
     return refuse_line(r, "it is an absolute path; give --root, the directory that all lie below");
   }
   if (o->root && is_absolute(r, text, length) && !cut_root(r, &text, &length)) {
-    return fail_line(r, -EINVAL, "'%.*s' does not lie below --root '%s'",
-                     (int)(length < 300 ? length : 300), text, o->root);
+    return fail_line(r, -EINVAL, "'%.*s' does not lie below --root '%s'%s",
+                     (int)(length < 300 ? length : 300), text, o->root,
+                     *text == '/' && *o->root != '/' && !r->all->of_url
+                         ? "; give --root as an absolute path, too"
+                         : "");
   }
   return take_name(r, text, length);
 }

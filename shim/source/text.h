@@ -24,12 +24,13 @@ enum shard_text_form { SHARD_TEXT_NAMES, SHARD_TEXT_DWALK, SHARD_TEXT_INVENTORY 
 
 struct shard_text_options {
   char separator; /* '\n' or 0 */
-  /* Absolute paths must lie below it, and lose it; names in a directory are made canonical. A URL:
-   * names are keys, and those that end in a slash are left out. NULL: all are kept as they are. */
+  /* Absolute paths must lie below the root, and become relative to the root; names in a directory
+   * are made canonical. A URL: names are keys, and keys that end in a slash are left out. NULL: all
+   * names are kept as they are. */
   const char *root;
   bool unchecked;        /* do not look into the root, a directory */
   uint64_t unpacked_max; /* bytes that a packed text may have; more is -EFBIG */
-  bool unique;           /* keep a name once that comes twice */
+  bool unique;           /* keep one of equal names */
   enum shard_text_form form;
   bool said; /* the caller has said the form: lines are not judged */
   /* Of an inventory: the texts are its parts. open(): a descriptor, or a negative errno and a line;

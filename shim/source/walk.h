@@ -6,8 +6,8 @@
 
 struct shard_intake;
 
-/* So many threads walk at most. Each has a buffer of 256 KB, or 1/256 of SHARD_BUILD_MEMORY if that
- * is less, and some 20 KB more. */
+/* The most threads of a walk. Each thread has a buffer of 256 KB, or 1/256 of SHARD_BUILD_MEMORY if
+ * that is less, and some 20 KB more. */
 #define SHARD_WALK_THREADS 64
 
 /*
@@ -17,8 +17,8 @@ struct shard_intake;
  *
  * If a directory changes while it is read, its names may be incomplete: -EAGAIN. If it changed less
  * than a clock tick before it is read, the walk waits for a tick first, so that no later change can
- * leave the ctime as it is (git's "racy" rule). When all have been read, each is looked at once
- * more, so that the names are those of one moment: else -EAGAIN, too.
+ * leave the ctime as it is (git's "racy" rule). After the last directory the walk looks at each
+ * directory once more: -EAGAIN if one has changed, for the names are to be those of one moment.
  */
 int shard_walk(const char *root, struct shard_intake *intake, size_t threads, char *err,
                size_t size);

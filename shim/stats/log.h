@@ -7,10 +7,10 @@
  *   4 KiB     struct shard_log_note [], as many as there is space for
  *
  * A process makes its log at its first note. A forked child makes its own; a vforked one shares the
- * memory of its parent, and the log. The file has its final name from the first, and its head, and
- * all space is written before it is mapped: a note is a store into a shared mapping. So nothing is
- * locked, no descriptor is kept, and what was noted stays, whatever kills the process. All zero
- * bytes: nothing was noted there. Written and read on machines of one byte order.
+ * memory of its parent, and the log. The file has its final name and its head from the beginning.
+ * Space is written before it is mapped, so a note is a store into a shared mapping: nothing is
+ * locked, no descriptor is kept, and a note stays, whatever kills the process. A note of zero bytes
+ * is a place without a note. Machines that write and read a log have one byte order.
  *
  * shardctl reads logs by this header alone. The functions allocate nothing, except that the first
  * note of a process looks for its rank; errno may change.
@@ -76,8 +76,8 @@ enum shard_log_how {
   SHARD_LOG_PROGRAM   /* the program divides the first `used` names of the listing itself */
 };
 
-/* Noted once for a dataset, and again where it changes, such as in a new epoch. The share that the
- * log had before is found by `previous`, as the latest one by the head. */
+/* A share is noted once for a dataset, and again when the share changes, as in a new epoch. The
+ * head has the place of the latest share, `previous` the place of the share before. */
 struct shard_log_share {
   uint32_t how, strategy, rank, size; /* enum shard_log_how, enum shard_strategy */
   uint32_t shuffled, root_length;

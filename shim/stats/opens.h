@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * opens.h - the datasets that this process knows, and of which of them an opened file is
- * (host/place.h). What was found is kept for some directories. No descriptor is kept, and errno may
- * change.
+ * opens.h - the datasets that this process knows, and the dataset of an opened file (host/place.h).
+ * The datasets of some directories are remembered. No descriptor is kept, and errno may change.
  */
 #pragma once
 
@@ -26,10 +25,11 @@ int shard_opens_add(const char *path, bool program, const struct shard_options *
 /* Its number; -1: it is not there. */
 int shard_opens_find(const char *path, bool program);
 
-/* What names of the dataset are hashed below: the canonical path, with a slash, in buf[size]. The
- * length; 0: the directory is not there. */
+/* The root that is hashed before each name of the dataset: the canonical path, with a slash, in
+ * buf[size]. The length; 0: the directory is not there. */
 size_t shard_opens_root(int i, char *buf, size_t size);
 
-/* Of which dataset the file is that was opened as fd by openat(dirfd, path); -1: of none. *hash is
- * its name's (log.h). What cannot be told is noted as lost. */
+/* The number of the dataset of a file that was opened as fd by openat(dirfd, path); -1: none.
+ * *hash: the hash of the file's name (log.h). An open whose dataset cannot be told is noted as
+ * lost. */
 int shard_opens_locate(int fd, int dirfd, const char *path, uint64_t *hash);

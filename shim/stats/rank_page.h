@@ -3,8 +3,8 @@
  * rank_page.h - the page that the processes of a rank share: which epoch it is in, how many files
  * of a dataset they have opened, and what they have listed (libshard.h, shard_run_begin).
  *
- * Where a program's listings of directories are divided, and no page is there, a process makes one
- * that only forked children share: whether files were opened of what nobody has listed.
+ * Under the shard view of directories, a process without a page makes a page that only forked
+ * children share: it tells whether files were opened in directories that no process has listed.
  *
  * The page is a memfd of the rank's main process. A forked child has it mapped; one that was
  * started anew opens it through /proc, by what LIBSHARD_RUN says, if it is this user's and nobody
@@ -55,9 +55,9 @@ void shard_rank_page_init(void);
 void shard_rank_page_watch_datasets(void);
 
 /*
- * Whether this process has made it, and files of them were opened, by absolute paths, that nobody
- * has listed. false in an orphan, such as a fork server whose rank has ended: its rank may have
- * listed.
+ * Whether this process has made that page, and files of the directories of SHARD_DATASET were
+ * opened by absolute paths, but no process has listed one of the directories. false in an orphan,
+ * such as a fork server whose rank has ended: its rank may have listed.
  */
 bool shard_rank_page_is_unlisted(void);
 

@@ -92,6 +92,8 @@ LINES = {
     "JSON over lines": ('[\n  {"Path": "a"},\n  {"Path": "b"}\n]\n', "JSON"),
     "rclone lsjson": ('[\n{"Path":"a"},\n{"Path":"b"}\n]\n', "JSON"),
     "DVC's .dir": ('[{"md5": "1", "relpath": "a"}, {"md5": "2", "relpath": "b"}]', "JSON"),
+    "JSON, an array of names": ('["a/1","a/2"]\n', "'.[]+"),
+    "ls -l of a directory": ("total 8\n-rw-r--r-- 1 u g 3 Jan  1 12:00 a\n", "ls -l"),
     "quoted": ('"a/1"\n"a/2"\n', "double quotes"),
     "CSV, quoted": ('"b","a/1",3\n"b","a/2",4\n', "--from s3-inventory"),
     "dwalk's lite": (f"{ROOT}|D\n{ROOT}/a|F\n", "--from dwalk"),
@@ -183,6 +185,9 @@ def looked_up():
     refused("a third are missing", "is not below", file("t", "".join(name + ("x" if k % 3 == 1 else "") + "\n"
                                                                     for k, name in enumerate(names))), "--root", root)
     refused("a root that is not there", ["No such file", "--no-check"], file("t", "x\n"), "--root", f"{WORK}/none")
+    refused("absolute names, and a relative root", "as an absolute path, too", file("t", f"{root}/x\n"), "--root", os.path.relpath(root))
+    refused("a list that is not there, and a root", ["cannot open list 'none.txt'"], "none.txt", "--root", root)
+    refused("a URL that is not S3's", ["gs://b/x/", "--root URL"], "gs://b/x/")
     taken("names with per cents that are there", ["100%25", "a%20b"], file("t", "100%25\na%20b\n"), "--root", per_cents(f"{WORK}/per"))
     # A directory of another name, in any order: beside a count of the same by Python.
     chance = random.Random(49)

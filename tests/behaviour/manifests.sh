@@ -220,7 +220,9 @@ refused() {
   local status=$?
   verdict "refused: $name" "$([ $status = 2 ] || echo "status $status"; [ ! -s got ] || echo "lists $(head -3 got)"; grep -q -- "$words" err || shown cat err)"
 }
+printf "a/1.jpeg\n" >m/odd.list
 refused "no such manifest" "SHARD_LISTING='.*m/nothing0.txt'.*No such" 'm/nothing%r.txt'
+refused "a manifest of another name" "a manifest.s name ends in .txt" m/odd.list
 refused "a wrong letter" "SHARD_LISTING=.*%r stands for the rank" 'm/%p.txt'
 refused "hash" "SHARD_STRATEGY=hash" SHARD_STRATEGY=hash 'm/r%r_e0.txt'
 refused "two datasets" "SHARD_DATASET must name one" SHARD_DATASET="$D:$F" 'm/r%r_e0.txt'

@@ -37,6 +37,8 @@ done
 verdict "wrong variables: nothing is written" "$(ls "$L.not" "$L.0" 2>/dev/null)"
 SHARD_BUILD_MEMROY=1G status "misspelt variable: --help helps" 0 index --help
 SHARD_BUILD_MEMROY=1G "$CTL" doctor >"$WORK/out"; verdict "misspelt variable: doctor" "$(grep -q '^FAIL *variables *SHARD_BUILD_MEMROY' "$WORK/out" || shown cat "$WORK/out")"
+verdict "doctor names the cache directory that is asked for" "$(SHARD_CACHE_DIR=$WORK/none/x "$CTL" doctor | grep -q "^FAIL *cache .*none/x'" || echo "no line")"
+verdict "run: a rank without a dataset" "$(env -u SHARD_DATASET "$CTL" run --rank 0 --size 2 true 2>&1 | grep -q "divide nothing without --dataset" || echo "no line")"
 status "doctor --variables" 0 doctor --variables
 verdict "doctor --variables: libshard's and launchers'" "$(for v in SHARD_VIEW SHARD_LOG OMPI_COMM_WORLD_RANK SLURM_STEP_ID RANK; do grep -q "^$v " "$WORK/out" || echo "$v"; done)"
 status "no command" 2

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""ended: a rank that ends, and none of its processes has listed a dataset, is told of it, once: what
-read the bucket was perhaps no client that libshard divides, and every rank has read all.
+"""ended: a line, once, if a rank ends and none of its processes has listed a dataset: libshard may not
+divide the client that read the bucket, and then every rank has read all keys.
 
 The rank's main process makes the page that its processes share (shard_run_begin() of libshard.h): a
 listing may be a worker's. Only a process that can reach a server counts: one that has imported a
