@@ -135,7 +135,7 @@ T := $(BUILD)/tests
 # Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := cache memory log crc32c text options permute shard rank_page launcher config listing damage unchecked whole sort walk json climb serve descriptors once $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
+UNIT := cache memory log crc32c text options permute shard rank_page launcher config listing damage unchecked whole sort walk json climb serve descriptors once workspace $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names shares forbid slowfs
 LINKED_BIN := $(T)/access

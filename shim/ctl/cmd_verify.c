@@ -531,16 +531,17 @@ static bool judge_own(const struct ctl_run *run, size_t dataset, uint64_t epoch,
   return all.others == 0 && !idle && (all.unread == 0 || partial_ok);
 }
 
-/* Whether an epoch is the last of several. */
-static bool is_last(const struct ctl_run *run, size_t dataset, uint64_t epoch) {
-  bool earlier = false, later = false;
+/* Whether an epoch is the last, and files were opened less often in it than in the one before. */
+static bool is_cut(const struct ctl_run *run, size_t dataset, uint64_t epoch, uint64_t opens) {
+  uint64_t before = 0;
+  bool later = false;
   for (size_t i = 0; i < run->cell_count; i++) {
     const struct ctl_cell *c = &run->cells[i];
     bool read = c->dataset == dataset && c->rank >= 0 && c->opens > 0;
-    earlier |= read && c->epoch < epoch;
+    before += read && c->epoch + 1 == epoch ? c->opens : 0;
     later |= read && c->epoch > epoch;
   }
-  return earlier && !later;
+  return before > opens && !later;
 }
 
 /* Of a program that divides its files itself. */
@@ -576,7 +577,7 @@ static bool judge_program(struct ctl_run *run, size_t dataset, uint64_t epoch, s
   if (opened < f->used) {
     put(t, "; the steps account for %s", N(f->needed));
   }
-  if (opened < f->needed && is_last(run, dataset, epoch)) {
+  if (opened < f->needed && is_cut(run, dataset, epoch, all.opens)) {
     put(t,
         " (if the run has ended with epoch %" PRIu64 ": these were read ahead, for an epoch that "
         "never came)",

@@ -20,6 +20,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,11 +74,14 @@ static void *open_often(void *unused) {
   return unused;
 }
 
+static atomic_bool opened; /* by open_for_ever() */
+
 static void *open_for_ever(void *unused) {
   for (;;) {
     int fd = open(files[0], O_RDONLY); /* a cancellation point: what it returns is never lost */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     must(fd);
+    opened = true;
     pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
   }
   return unused;
@@ -188,7 +193,9 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 4; i++) {
       pthread_create(&threads[i], NULL, open_for_ever, NULL);
     }
-    usleep(20000);
+    while (!opened) {
+      usleep(1000);
+    }
     puts("done");
   } else if (strcmp(mode, "fork") == 0) {
     if (fork() == 0) {

@@ -118,5 +118,5 @@ def _without():
     """What was asked for and an unmodified DLIO has not."""
     asked = [text for text in ("SHARD_VIEW=shard", "SHARD_WORKERS=respawn", "SHARD_SHUFFLE=epoch")
              if text.split("=")[1] == os.environ.get(text.split("=")[0])]
-    asked += ["SHARD_STATS"] if native().stats_on() else []
+    asked += ["SHARD_STATS"] if native().stats_on() and not os.environ.get("SHARD_DATASET") else []
     return ", without " + " and ".join(asked) if asked else ""

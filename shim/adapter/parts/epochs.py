@@ -164,10 +164,12 @@ def _begin(args, lists):
     _reads.clear()
     _told.clear()
     shuffle = os.environ.get("SHARD_SHUFFLE") == "epoch"
-    if any(files and not isinstance(files, FileList) for files in lists.values()):
-        for name, asked in ("SHARD_VIEW=shard", native().view_asked() == "shard"), ("SHARD_STATS", native().stats_on()):
-            if asked:
-                _say(WARN, "%s has no effect: DLIO has listed its dataset itself" % name)
+    for kind, files in lists.items():
+        asked = ["SHARD_VIEW=shard"] if native().view_asked() == "shard" else []
+        asked += ["SHARD_STATS"] if native().stats_on() and not os.environ.get("SHARD_DATASET") else []
+        for name in asked if files and not isinstance(files, FileList) else ():
+            _say(WARN, "%s has no effect on %s: DLIO has made that list itself"
+                 % (name, "train" if kind == "train" else "valid"))
     lazy = any(isinstance(files, FileList) for files in lists.values())
     if not shuffle and not lazy and not native().stats_on():
         return lists

@@ -132,6 +132,34 @@ class TestNumber(Case):
         self.same(told, [1, 2])
 
 
+class TestOwnLists(Case):
+    """What has no effect on a list that DLIO has made itself, and on which."""
+
+    def told(self, **variables):
+        files, lazy = pair(size=40)
+        said = []
+        asked = {name: os.environ.pop(name, None) for name in ("SHARD_DATASET", "SHARD_SHUFFLE")}
+        os.environ.update(variables)
+        try:
+            with replaced(epochs, "_say", lambda level, text: said.append(text)), \
+                    replaced(native(), "stats_on", lambda: True):
+                epochs._begin(types.SimpleNamespace(format="npz"), {"train": lazy, "eval": files})
+                epochs._begin(types.SimpleNamespace(format="npz"), {"train": lazy, "eval": []})
+        finally:
+            epochs._reads.clear()
+            os.environ.pop("LIBSHARD_RUN", None)
+            for name in asked:
+                os.environ.pop(name, None)
+            os.environ.update((name, value) for name, value in asked.items() if value is not None)
+        return said
+
+    def test_statistics(self):
+        self.same(self.told(), ["SHARD_STATS has no effect on valid: DLIO has made that list itself"])
+
+    def test_opens_are_counted(self):
+        self.same(self.told(SHARD_DATASET=WORK), [])
+
+
 class TestAdvice(Case):
     """What the line ends with."""
 
