@@ -65,14 +65,23 @@ struct line {
   const char *root;
 };
 
-static bool is_object(const struct line *l) {
+/* An object, or an array of texts, alone or in an array. */
+static bool is_json(const struct line *l) {
   size_t at = 0, end = l->length;
-  at += l->text[at] == '[';
-  end -= end > 0 && (l->text[end - 1] == ',' || l->text[end - 1] == ']');
-  bool opens = at + 2 < end && l->text[at] == '{';
-  for (at++; opens && at < end && l->text[at] == ' '; at++) {
+  for (; at < end && strchr(" \t[", l->text[at]); at++) {
   }
-  return opens && l->text[at] == '"' && l->text[end - 1] == '}';
+  for (; end > at && strchr(" \t],", l->text[end - 1]); end--) {
+  }
+  if (end - at < 2) {
+    return false;
+  }
+  const char *text = l->text + at, last = l->text[end - 1];
+  if (*text == '"') {
+    return last == '"' && at > 0 && text[-1] == '[';
+  }
+  for (at = 1; text[at] == ' '; at++) {
+  }
+  return *text == '{' && last == '}' && text[at] == '"';
 }
 
 /* A quoted word, alone or the first of a row. */
@@ -143,7 +152,7 @@ static const struct row {
   bool (*is)(const struct line *l);
   const char *what, *remedy;
 } rows[] = {
-    {is_object, "is a JSON object",
+    {is_json, "is JSON",
      "print its key: jq -j '.key+\"\\u0000\"' FILE | shardctl index - -0"},
     {is_quoted, "is in double quotes",
      "take its column (DuckDB: read_csv(..., header=false)), or --from s3-inventory manifest.json"},
@@ -219,7 +228,8 @@ int shard_forms_judge(const struct shard_forms_text *t, char *err, size_t size) 
                              "-0, or --from text if the first name has them");
     }
   }
-  if (first && count > 1 && first->length == 1 && strchr("{[", *first->text) &&
+  if (first && count > 1 && first->length > 0 && strchr("{[", *first->text) &&
+      strchr("{[", first->text[first->length - 1]) &&
       lines[1].length > 0 && strchr(" \t{\"", *lines[1].text)) {
     count = 1;
     lines[0] = (struct line){"{\"\"}", 4, NULL}; /* JSON over several lines */

@@ -616,6 +616,12 @@ static int read_listing(struct text_reader *r, struct shard_listing *l) {
   return rc;
 }
 
+/* Whether a file is a listing. A pipe is not opened for that: its writer may write once only. */
+static bool open_listing(const char *file, struct shard_listing **l) {
+  struct stat st;
+  return stat(file, &st) == 0 && S_ISREG(st.st_mode) && shard_listing_open(file, l) == 0;
+}
+
 /* Open a text; *l: it is a listing, one of several sources. A descriptor or a negative errno. */
 static int open_text(struct text_reader *r, struct shard_listing **l) {
   const struct shard_text_options *o = r->options;
@@ -635,7 +641,7 @@ static int open_text(struct text_reader *r, struct shard_listing **l) {
                ? fail(r, -ESPIPE, "cannot read standard input a second time: %s", strerror(errno))
                : fcntl(0, F_DUPFD_CLOEXEC, 3);
   }
-  if (r->all->count > 1 && !o->said && o->separator && shard_listing_open(r->file, l) == 0) {
+  if (r->all->count > 1 && !o->said && o->separator && open_listing(r->file, l)) {
     return -1;
   }
   int fd = open(r->file, O_RDONLY | O_CLOEXEC);
@@ -800,7 +806,7 @@ static char *choose_root(const char *const *texts, size_t count,
   char *own = NULL;
   struct shard_listing *l;
   for (size_t i = 0; !root && count > 1 && !how->said && i < count && !own; i++) {
-    if (shard_listing_open(texts[i], &l) == 0) {
+    if (open_listing(texts[i], &l)) {
       own = strdup(l->source);
       shard_listing_close(l);
     }
@@ -821,10 +827,11 @@ int shard_text_build(const char *const *texts, size_t count, const struct shard_
       .texts = texts, .count = count, .options = &own, .begin = -1, .again = true, .told = told};
   pthread_mutex_init(&all.mutex, NULL);
   all.root_length = own.root ? strlen(own.root) : 0;
-  while (all.root_length > 0 && own.root[all.root_length - 1] == '/') {
+  all.of_url = own.root && shard_forms_scheme(own.root, strlen(own.root)) > 0;
+  size_t least = all.of_url ? all.root_length - 1 : 0; /* a key may begin with a slash */
+  while (all.root_length > least && own.root[all.root_length - 1] == '/') {
     all.root_length--; /* "/" becomes "" */
   }
-  all.of_url = own.root && shard_forms_scheme(own.root, strlen(own.root)) > 0;
   const char *named = own.root ? own.root : texts[0];
   real = all.of_url || strcmp(named, "-") == 0 ? NULL : realpath(named, NULL);
   all.name = real ? real : named;

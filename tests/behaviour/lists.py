@@ -91,6 +91,10 @@ LINES = {
     "NDJSON with blanks": ('{ "Key": "a" }\n', "jq -j"),
     "JSON over lines": ('[\n  {"Path": "a"},\n  {"Path": "b"}\n]\n', "JSON"),
     "rclone lsjson": ('[\n{"Path":"a"},\n{"Path":"b"}\n]\n', "JSON"),
+    "JSON, its lines set in": ('  {"Key": "a"}\n  {"Key": "b"}\n', "JSON"),
+    "an array, an object a line": ('[{"Key":"a"},\n {"Key":"b"}]\n', "JSON"),
+    "an array of texts": ('["a/1", "a/2"]\n', "JSON"),
+    "JSON over lines, with a name": ('{"Contents": [\n {"Key":"a"},\n {"Key":"b"}\n]}\n', "JSON"),
     "DVC's .dir": ('[{"md5": "1", "relpath": "a"}, {"md5": "2", "relpath": "b"}]', "JSON"),
     "quoted": ('"a/1"\n"a/2"\n', "double quotes"),
     "CSV, quoted": ('"b","a/1",3\n"b","a/2",4\n', "--from s3-inventory"),
@@ -126,7 +130,7 @@ def garbage():
             taken(f"{name}, --from text", lines, file("g", text), "--from", "text")
         refused(f"{name}, --from text below a root", [], "g", "--from", "text", "--root", ROOT)
         file("g", "top\n" + text)
-        if name not in ("JSON over lines", "rclone lsjson"):
+        if not name.startswith(("JSON over lines", "rclone lsjson")):
             done, made = index("g", "--no-check")
             verdicts.check(f"{name} behind a name: lines like others", done.returncode == 0 and len(made) == len(lines) + 1, done.stderr)
     for name, (content, words) in BYTES.items():
@@ -254,6 +258,16 @@ def parts():
     refused("a part that is not there", "cannot open", a, "absent")
     refused("a folder with a folder", "no regular file", "--from", "text", folder("f1", {"x": "1\n"}, "sub"))
     refused("a folder without parts", "no part", "--from", "text", folder("f2", {}))
+    refused("standard input twice", "one of the sources", "-", "-", "--unique", input=b"x\n" * 9, status=2)
+    taken("standard input and a text", ["x/1", "x/2", "z"], "-", a, input=b"z\n")
+    # Pipes: a writer that is there once only.
+    for count in 1, 2:
+        fifos = [os.path.join(WORK, f"fifo{count}.{k}") for k in range(count)]
+        for fifo in fifos:
+            os.mkfifo(fifo)
+        writers = [subprocess.Popen(["sh", "-c", 'exec >"$0"; echo "$0"', fifo]) for fifo in fifos]
+        taken(f"pipes, {count}", fifos, *fifos)
+        verdicts.check(f"their writers, {count}", [writer.wait() for writer in writers] == [0] * count, "")
     # Listings among them.
     for number in range(2):
         control("index", file("t", f"k{number}\n"), "--root", "s3://b/p/", "-o", f"l{number}")
@@ -432,6 +446,10 @@ def urls():
         shares = [control("ls", "--uri", LISTING, "--rank", str(rank), "--size", "3").stdout.decode().split() for rank in range(3)]
         verdicts.check(f"URIs of ranks below {root}", sorted(sum(shares, [])) == sorted(full + name for name in names) and min(map(len, shares)) == 33, shares)
         refused(f"names below {root}, another", "line 1", file("t", full[:-1] + "er/x\n"), "--root", root)
+    taken("keys that begin with a slash", ["/x", "y"], file("t", "s3://b/p//x\ny\n"), "--root", "s3://b/p/")
+    taken("a root that ends in two", ["x", "y"], file("t", "s3://b/p//x\ny\n"), "--root", "s3://b/p//")
+    uris = control("ls", "--uri", LISTING).stdout.split()
+    verdicts.check("its URIs", uris == [b"s3://b/p//x", b"s3://b/p//y"], uris)
     done = subprocess.run(["ls", WORK], capture_output=True, check=False, timeout=HANGS, env={
         **os.environ, "SHARD_DATASET": "az://container/train/", "SHARD_RANK": "0", "SHARD_SIZE": "2", "LD_PRELOAD": paths.LIBRARY})
     verdicts.check("the shard view of such a root is refused", b"SHARD_DATASET='az://container/train/' has a URL that is neither" in done.stderr, done)
