@@ -152,8 +152,7 @@ static const struct row {
   bool (*is)(const struct line *l);
   const char *what, *remedy;
 } rows[] = {
-    {is_json, "is JSON",
-     "print its key: jq -j '.key+\"\\u0000\"' FILE | shardctl index - -0"},
+    {is_json, "is JSON", "print its key: jq -j '.key+\"\\u0000\"' FILE | shardctl index - -0"},
     {is_quoted, "is in double quotes",
      "take its column (DuckDB: read_csv(..., header=false)), or --from s3-inventory manifest.json"},
     {is_lite, "ends as dwalk's light form does", "--from dwalk"},
@@ -229,8 +228,8 @@ int shard_forms_judge(const struct shard_forms_text *t, char *err, size_t size) 
     }
   }
   if (first && count > 1 && first->length > 0 && strchr("{[", *first->text) &&
-      strchr("{[", first->text[first->length - 1]) &&
-      lines[1].length > 0 && strchr(" \t{\"", *lines[1].text)) {
+      strchr("{[", first->text[first->length - 1]) && lines[1].length > 0 &&
+      strchr(" \t{\"", *lines[1].text)) {
     count = 1;
     lines[0] = (struct line){"{\"\"}", 4, NULL}; /* JSON over several lines */
   }
