@@ -329,7 +329,7 @@ static int read_manifest(char *err, size_t size) {
 static int open_inventory(void) {
   char err[1300];
   if (read_manifest(err, sizeof(err)) != 0) {
-    return ctl_fail("%s", err);
+    return *err ? ctl_fail("%s", err) : CTL_FAILED; /* that is said already */
   }
   if (!x.root) {
     static char root[300];

@@ -143,11 +143,6 @@ static bool is_whole_key(const struct line *l) {
   return n > 0 && l->length > n && memcmp(l->text, prefix, n) == 0;
 }
 
-static bool is_none(const struct line *l) {
-  return l->root && shard_forms_scheme(l->root, strlen(l->root)) > 0 && l->length == 4 &&
-         memcmp(l->text, "None", 4) == 0;
-}
-
 static const struct row {
   bool (*is)(const struct line *l);
   const char *what, *remedy;
@@ -162,7 +157,6 @@ static const struct row {
     {has_tab, "has a TAB: columns, or several names", "a name a line: cut -f1, or tr '\\t' '\\n'"},
     {is_whole_key, "begins with the prefix of --root",
      "names are relative to it; put s3://BUCKET/ before whole keys"},
-    {is_none, "is the None that awscli prints for nothing", "there is no such prefix"},
 };
 
 size_t shard_forms_scheme(const char *text, size_t length) {

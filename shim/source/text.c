@@ -27,7 +27,7 @@
 #define PIPE_SIZE ((size_t)1 << 20)     /* the most that every user may ask for */
 #define BUFFER_SIZE ((size_t)256 << 10) /* fits into the CPU's cache */
 #define SEEN 4096                       /* directories that are remembered, by their hashes */
-#define LOOKUPS 1000                    /* names that are looked up below a directory */
+#define LOOKUPS 1000                    /* names that are looked up below a directory, at least */
 #define HITS 2
 
 /* Where a name was found. */
@@ -57,16 +57,6 @@ struct reading {
   size_t size;
 };
 
-/* Names spread over a text: when there is no more room, each second is forgotten. */
-struct spread {
-  size_t count;
-  uint64_t step;
-  struct {
-    uint64_t line;
-    char *name;
-  } of[LOOKUPS / 2];
-};
-
 /* What one thread reads with. On the heap. */
 struct text_reader {
   struct reading *all;
@@ -77,12 +67,11 @@ struct text_reader {
   uint64_t line;
   char err[1300];
   struct shard_text_told told;
-  uint64_t given, encoded; /* names; those of them that had a %XX and were looked up */
-  size_t lookups;          /* the most of each kind, of this text */
+  uint64_t given;                    /* names */
+  uint64_t lookups, looked_up, step; /* each step-th is; after so many, of more and more */
+  uint64_t encoded;                  /* those that had a %XX and were looked up */
   uint64_t last_line;
-  size_t last_length;
-  char last[PATH_MAX]; /* the name before, below --root */
-  struct spread spread;
+  char last[PATH_MAX];  /* the name before, below --root */
   int root;             /* a descriptor of --root; -1: it is not looked into */
   uint64_t seen[SEEN];  /* hashes of directories of names that are there */
   bool nul;             /* the buffer has a NUL somewhere; then each line is searched for one */
@@ -187,49 +176,17 @@ static bool is_encoded(const char *name, size_t length) {
   return at && end - at > 2 && shard_forms_decode((char[]){at[0], at[1], at[2]}, 3, false) == 1;
 }
 
-/* Note the name of this line, if it is one to be looked up later, or look it up now. */
+/* Look up the name of this line, if it is one of those that are: the first ones, then ever fewer,
+ * and some that have a %XX. */
 static int sample(struct text_reader *r, const char *name, size_t length) {
-  struct spread *s = &r->spread;
   if (r->encoded < r->lookups && is_encoded(name, length)) {
     r->encoded++;
-    return look_up(r, name, r->line);
-  }
-  if (r->given % s->step != 0) {
+  } else if (r->given % r->step != 0) {
     return 0;
+  } else if (++r->looked_up % r->lookups == 0) {
+    r->step *= 4;
   }
-  if (s->count >= r->lookups) {
-    for (size_t i = 0; i < s->count; i += 2) {
-      if (i + 1 < s->count) {
-        free(s->of[i + 1].name);
-      }
-      s->of[i / 2] = s->of[i];
-    }
-    s->count = (s->count + 1) / 2;
-    s->step *= 2;
-    if (r->given % s->step != 0) {
-      return 0;
-    }
-  }
-  char *copy = strndup(name, length);
-  s->of[s->count].name = copy;
-  s->of[s->count].line = r->line;
-  s->count += copy != NULL;
-  return copy ? 0 : fail(r, -ENOMEM, "out of memory");
-}
-
-/* Look up what was noted of a text, if rc is 0, and the last name. rc, or -EINVAL and a line. */
-static int end_sample(struct text_reader *r, int rc) {
-  struct spread *s = &r->spread;
-  for (size_t i = 0; i < s->count; i++) {
-    rc = rc ? rc : look_up(r, s->of[i].name, s->of[i].line);
-    free(s->of[i].name);
-  }
-  if (rc == 0 && s->count > 0) {
-    r->last[r->last_length] = 0;
-    rc = look_up(r, r->last, r->last_line);
-  }
-  s->count = 0;
-  return rc;
+  return look_up(r, name, r->line);
 }
 
 /* ---- a name ---- */
@@ -287,8 +244,7 @@ static int take_path(struct text_reader *r, const char *text, size_t length) {
   }
   if (rc == 0 && r->root >= 0) {
     rc = sample(r, path, (size_t)used);
-    memcpy(r->last, path, (size_t)used);
-    r->last_length = (size_t)used;
+    memcpy(r->last, path, (size_t)used + 1);
     r->last_line = r->line;
   }
   return rc ? rc : give(r, path, (size_t)used);
@@ -337,6 +293,9 @@ static int take_text(struct text_reader *r, const char *text, size_t length) {
     return refuse_line(r, "it is an absolute path; give --root, the directory that all lie below");
   }
   if (o->root && is_absolute(r, text, length) && !cut_root(r, &text, &length)) {
+    /* What follows a URL's question mark may be a signature. */
+    const char *query = shard_forms_scheme(text, length) > 0 ? memchr(text, '?', length) : NULL;
+    length = query ? (size_t)(query - text) : length;
     return fail_line(r, -EINVAL, "'%.*s' does not lie below --root '%s'",
                      (int)(length < 300 ? length : 300), text, o->root);
   }
@@ -653,13 +612,12 @@ static int open_text(struct text_reader *r, struct shard_listing **l) {
 static int read_text(struct text_reader *r) {
   char *buffer = r->buffer;
   struct shard_listing *l = NULL;
-  size_t share = LOOKUPS / 2 / r->all->count;
   r->file = r->all->texts[r->index];
-  r->line = r->given = r->encoded = r->unpacked = 0;
+  r->line = r->given = r->looked_up = r->encoded = r->last_line = r->unpacked = 0;
   r->unpacker = NULL;
   r->begin = strcmp(r->file, "-") == 0 ? r->all->begin : 0;
-  r->lookups = share > 1 ? share : 1;
-  r->spread.step = 1;
+  r->lookups = 1 + (LOOKUPS - 1) / r->all->count;
+  r->step = 1;
   r->err[0] = 0;
   int fd = open_text(r, &l), rc = fd < 0 && !l ? fd : 0;
   if (l) {
@@ -680,7 +638,7 @@ static int read_text(struct text_reader *r) {
                    : read_lines(r, fd, buffer, (size_t)n);
     close(fd);
   }
-  return r->wanted ? rc : end_sample(r, rc);
+  return rc == 0 && r->last_line > 0 ? look_up(r, r->last, r->last_line) : rc;
 }
 
 /* ---- all texts ---- */

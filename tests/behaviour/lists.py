@@ -143,7 +143,7 @@ def garbage():
                                ("brackets", "[a]\n{b}\n", ["[a]", "{b}"]), ("a quoted one, and others", '"a"\nb\n', ['"a"', "b"]),
                                ("blanks", " a b \nc  d\n", [" a b ", "c  d"]), ("a TAB in one", "a\tb\nc\n", ["a\tb", "c"]),
                                ("words of formats", "PAR1\nORC\nSEQ\nSQLite format 3\n", ["PAR1", "ORC", "SEQ", "SQLite format 3"]),
-                               ("a brace", "{\nx\n", ["{", "x"]), ("None", "None\n", ["None"]), ("numbers first", "01 a\n02 b\n2026-11-28 c\n", ["01 a", "02 b", "2026-11-28 c"])):
+                               ("a brace", "{\nx\n", ["{", "x"]), ("numbers first", "01 a\n02 b\n2026-11-28 c\n", ["01 a", "02 b", "2026-11-28 c"])):
         taken(f"odd but true: {name}", wanted, file("odd", text))
     taken("-0: a name with a newline, the first", ["a\nb", "c"], "-0", file("odd", "a\nb\0c\0"))
     refused("-0 of lines", "leave out -0", "-0", file("g", "a\nb\nc\n"))
@@ -152,11 +152,12 @@ def garbage():
     urls = ["s3a://b/p/x", "gs://b/p/x", "s3://c/p/x", "s3://b/px", "https://b.s3.amazonaws.com/p/x", "file:/p/x", "/p/x"]
     for url in urls:
         refused(f"{url} below s3://b/p/", ["g, line 2", "does not lie below --root"], file("g", f"a\n{url}\n"), "--root", "s3://b/p/")
+    done, _ = index(file("g", "https://b.s3.amazonaws.com/p/x?X-Amz-Signature=hidden\n"), "--root", "s3://b/p/")
+    verdicts.check("a signature is not printed", b"/p/x' does not lie" in done.stderr and b"hidden" not in done.stderr, done.stderr)
     whole = file("g", "p/x\np/y/z\n")
     refused("whole keys below a prefix", ["prefix of --root", "s3://BUCKET/"], whole, "--root", "s3://b/p/")
     taken("keys that have the prefix twice", ["p/x", "p/y/z"], whole, "--root", "s3://b/p", "--from", "text")
     taken("whole keys of a bucket", ["p/x", "p/y/z"], whole, "--root", "s3://b/")
-    refused("awscli's None", "awscli", file("g", "None\n"), "--root", "s3://b/p/")
     told = taken("keys that end in a slash", ["x", "d/y"], file("g", "d/\nx\ns3://b/p/d/y\ns3://b/p/e/\n"), "--root", "s3://b/p/")
     verdicts.check("they are counted", told.get("markers") == 2, told)
 
@@ -389,6 +390,8 @@ def inventories():
     changed("no part's packing", ["line 1"], repack(b'{"key":"a"}\n'))
     refused("a manifest that is cut", "not one object", *form, file("cut.json", json.dumps(manifest)[:-5]))
     refused("a manifest with more behind", "not one object", *form, file("cut.json", json.dumps(manifest) + "x"))
+    done, _ = index(*form, "s3://bucket/manifest.json", env={**os.environ, "AWS_PROFILE": "none"})
+    verdicts.check("no credentials: one line", done.returncode == 1 and done.stderr.count(b"\n") == 1 and b"AWS_PROFILE" in done.stderr, done.stderr)
     refused("no manifest", "cannot open", *form, "none.json")
     refused("two manifests", "one manifest.json", *form, "a", "b", status=2)
 
