@@ -541,12 +541,12 @@ static int read_packed(struct text_reader *r, int fd, const char *program, char 
   return rc;
 }
 
-/* Whether a listing is of the others' root, and of all names that its source has told. 0 or
- * -EINVAL.
- */
+/* Whether a listing is of the others' root, of all names that its source has told, and of names
+ * alone: types and empty directories would be lost. 0 or -EINVAL. */
 static int check_listing(struct text_reader *r, const struct shard_listing *l) {
   const char *include = strstr(l->options, " include=");
-  bool all = l->header->directories == 0 && include && strchr(" ", include[strlen(" include=")]);
+  bool all = l->header->directories == 0 && l->header->attributes != SHARD_ATTRIBUTES_STORED &&
+             include && strchr(" ", include[strlen(" include=")]);
   return strcmp(l->source, r->all->name) != 0
              ? fail(r, -EINVAL,
                     "'%.300s' is a listing of '%.300s', and the others' root is '%.300s'", r->file,

@@ -419,6 +419,8 @@ def dwalk():
             both |= {(rank if b"d " != one[:2] else 2, one) for one in got.stdout.split(b"\0") if one}
         seen.append(both)
     verdicts.check("the shard view is that of a walk: empty directories and links too", seen[0] == seen[1] and len(seen[0]) > len(names), seen[0] ^ seen[1])
+    shutil.copy(LISTING, "typed")
+    refused("a part that is a listing of dwalk's list", "that was walked", "typed", file("t", ""))
     split = [file(f"w{k}.gz", gzip.compress("".join(line + "\n" for line in lines[k::5]).encode())) for k in range(5)]
     taken("in parts", names, *form, *split, "--root", root)
     taken("U: what was not looked at", names, *form, file("w", "".join(line[:-1] + "U\n" for line in lines if not line.startswith((f"{WORK}/o", f"{WORK}/walk")) or line.startswith(f"{root}"))), "--root", root)
