@@ -784,10 +784,12 @@ int shard_text_build(const char *const *texts, size_t count, const struct shard_
   struct reading all = {
       .texts = texts, .count = count, .options = &own, .begin = -1, .again = true, .told = told};
   pthread_mutex_init(&all.mutex, NULL);
-  all.root_length = own.root ? strlen(own.root) : 0;
   all.of_url = own.root && shard_forms_scheme(own.root, strlen(own.root)) > 0;
-  size_t least = all.of_url ? all.root_length - 1 : 0; /* a key may begin with a slash */
-  while (all.root_length > least && own.root[all.root_length - 1] == '/') {
+  all.root_length = own.root ? strlen(own.root) : 0;
+  if (all.of_url) { /* a key may begin with a slash; a bucket's listing may be of "s3://b/pre" */
+    all.root_length = (size_t)(strrchr(own.root, '/') - own.root);
+  }
+  while (!all.of_url && all.root_length > 0 && own.root[all.root_length - 1] == '/') {
     all.root_length--; /* "/" becomes "" */
   }
   const char *named = own.root ? own.root : texts[0];
