@@ -154,10 +154,15 @@ static int choose_form(void) {
                      "--no-attributes and --order basename, or with --no-check");
   }
   struct stat st;
+  size_t inputs = 0;
   for (size_t k = 0; x.count > 1 && k < x.count; k++) {
+    inputs += strcmp(x.paths[k], "-") == 0;
     if (shard_s3_url_is(x.paths[k]) || (stat(x.paths[k], &st) == 0 && S_ISDIR(st.st_mode))) {
       return ctl_usage("'%s' is no list, and only lists may be several sources", x.paths[k]);
     }
+  }
+  if (inputs > 1) {
+    return ctl_usage("standard input may be one of the sources only");
   }
   if (x.form == SHARD_TEXT_INVENTORY && x.count > 1) {
     return ctl_usage("--from s3-inventory takes one manifest.json");
@@ -211,11 +216,6 @@ static int check_text(void) {
   }
   if (x.keep_order && (x.unique || ctl_given.order || o->sample)) {
     return ctl_usage("--keep-order goes with none of --unique, --order and --sample");
-  }
-  struct shard_listing *l;
-  if (x.count == 1 && shard_listing_open(x.paths[0], &l) == 0) {
-    shard_listing_close(l);
-    return ctl_fail("'%s' is a listing already", x.path);
   }
   o->order = x.keep_order ? (uint32_t)SHARD_ORDER_KEEP : o->order;
   o->attributes = o->attributes && o->order != SHARD_ORDER_BASENAME && o->order != SHARD_ORDER_KEEP;
@@ -329,7 +329,7 @@ static int read_manifest(char *err, size_t size) {
 static int open_inventory(void) {
   char err[1300];
   if (read_manifest(err, sizeof(err)) != 0) {
-    return ctl_fail("%s", err);
+    return *err ? ctl_fail("%s", err) : CTL_FAILED; /* that is said already */
   }
   if (!x.root) {
     static char root[300];

@@ -65,18 +65,23 @@ struct line {
   const char *root;
 };
 
-/* An object, or an array of texts. */
+/* An object, or an array of texts, alone or in an array. */
 static bool is_json(const struct line *l) {
   size_t at = 0, end = l->length;
-  if (end > 3 && memcmp(l->text, "[\"", 2) == 0 && memcmp(l->text + end - 2, "\"]", 2) == 0) {
-    return true;
+  for (; at < end && strchr(" \t[", l->text[at]); at++) {
   }
-  at += l->text[at] == '[';
-  end -= end > 0 && (l->text[end - 1] == ',' || l->text[end - 1] == ']');
-  bool opens = at + 2 < end && l->text[at] == '{';
-  for (at++; opens && at < end && l->text[at] == ' '; at++) {
+  for (; end > at && strchr(" \t],", l->text[end - 1]); end--) {
   }
-  return opens && l->text[at] == '"' && l->text[end - 1] == '}';
+  if (end - at < 2) {
+    return false;
+  }
+  const char *text = l->text + at, last = l->text[end - 1];
+  if (*text == '"') {
+    return last == '"' && at > 0 && text[-1] == '[';
+  }
+  for (at = 1; text[at] == ' '; at++) {
+  }
+  return *text == '{' && last == '}' && text[at] == '"';
 }
 
 /* A quoted word, alone or the first of a row. */
@@ -138,11 +143,6 @@ static bool is_whole_key(const struct line *l) {
   return n > 0 && l->length > n && memcmp(l->text, prefix, n) == 0;
 }
 
-static bool is_none(const struct line *l) {
-  return l->root && shard_forms_scheme(l->root, strlen(l->root)) > 0 && l->length == 4 &&
-         memcmp(l->text, "None", 4) == 0;
-}
-
 static const struct row {
   bool (*is)(const struct line *l);
   const char *what, *remedy;
@@ -159,7 +159,6 @@ static const struct row {
     {has_tab, "has a TAB: columns, or several names", "a name a line: cut -f1, or tr '\\t' '\\n'"},
     {is_whole_key, "begins with the prefix of --root",
      "names are relative to it; put s3://BUCKET/ before whole keys"},
-    {is_none, "is the None that awscli prints for nothing", "there is no such prefix"},
 };
 
 size_t shard_forms_scheme(const char *text, size_t length) {
@@ -224,8 +223,9 @@ int shard_forms_judge(const struct shard_forms_text *t, char *err, size_t size) 
                              "-0, or --from text if the first name has them");
     }
   }
-  if (first && count > 1 && first->length == 1 && strchr("{[", *first->text) &&
-      lines[1].length > 0 && strchr(" \t{\"", *lines[1].text)) {
+  if (first && count > 1 && first->length > 0 && strchr("{[", *first->text) &&
+      strchr("{[", first->text[first->length - 1]) && lines[1].length > 0 &&
+      strchr(" \t{\"", *lines[1].text)) {
     count = 1;
     lines[0] = (struct line){"{\"\"}", 4, NULL}; /* JSON over several lines */
   }

@@ -212,13 +212,13 @@ int shard_inventory_record(const struct shard_inventory *v, char *line, size_t l
 
 int shard_inventory_open(const char *file, const struct shard_inventory_part *part, char *err,
                          size_t size) {
-  static const char *const below[] = {"", "../data/", "data/"};
+  static const char *const below[] = {"", "../data/"};
   const char *slash = strrchr(file, '/'), *name = strrchr(part->key, '/');
   int folder = slash ? (int)(slash + 1 - file) : 0, fd = -1;
   name = name ? name + 1 : part->key;
-  for (size_t i = 0; i < 2 * sizeof(below) / sizeof(below[0]) && fd < 0; i++) {
+  for (size_t i = 0; i < sizeof(below) / sizeof(below[0]) && fd < 0; i++) {
     char path[2 * PATH_MAX];
-    snprintf(path, sizeof(path), "%.*s%s%s", folder, file, below[i / 2], i % 2 ? name : part->key);
+    snprintf(path, sizeof(path), "%.*s%s%s", folder, file, below[i], name);
     fd = open(path, O_RDONLY | O_CLOEXEC);
   }
   return fd >= 0 ? fd

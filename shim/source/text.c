@@ -27,7 +27,7 @@
 #define PIPE_SIZE ((size_t)1 << 20)     /* the most that every user may ask for */
 #define BUFFER_SIZE ((size_t)256 << 10) /* fits into the CPU's cache */
 #define SEEN 4096                       /* directories that are remembered, by their hashes */
-#define LOOKUPS 1000                    /* names that are looked up below a directory */
+#define LOOKUPS 1000                    /* names that are looked up below a directory, at least */
 #define HITS 2
 
 /* Where a name was found. */
@@ -57,16 +57,6 @@ struct reading {
   size_t size;
 };
 
-/* Names spread over a text: when there is no more room, each second is forgotten. */
-struct spread {
-  size_t count;
-  uint64_t step;
-  struct {
-    uint64_t line;
-    char *name;
-  } of[LOOKUPS / 2];
-};
-
 /* What one thread reads with. On the heap. */
 struct text_reader {
   struct reading *all;
@@ -77,12 +67,11 @@ struct text_reader {
   uint64_t line;
   char err[1300];
   struct shard_text_told told;
-  uint64_t given, encoded; /* names; those of them that had a %XX and were looked up */
-  size_t lookups;          /* the most of each kind, of this text */
+  uint64_t given;                    /* names */
+  uint64_t lookups, looked_up, step; /* each step-th is; after so many, of more and more */
+  uint64_t encoded;                  /* those that had a %XX and were looked up */
   uint64_t last_line;
-  size_t last_length;
-  char last[PATH_MAX]; /* the name before, below --root */
-  struct spread spread;
+  char last[PATH_MAX];  /* the name before, below --root */
   int root;             /* a descriptor of --root; -1: it is not looked into */
   uint64_t seen[SEEN];  /* hashes of directories of names that are there */
   bool nul;             /* the buffer has a NUL somewhere; then each line is searched for one */
@@ -187,49 +176,17 @@ static bool is_encoded(const char *name, size_t length) {
   return at && end - at > 2 && shard_forms_decode((char[]){at[0], at[1], at[2]}, 3, false) == 1;
 }
 
-/* Note the name of this line, if it is one to be looked up later, or look it up now. */
+/* Look up the name of this line, if it is one of those that are: the first ones, then ever fewer,
+ * and some that have a %XX. */
 static int sample(struct text_reader *r, const char *name, size_t length) {
-  struct spread *s = &r->spread;
   if (r->encoded < r->lookups && is_encoded(name, length)) {
     r->encoded++;
-    return look_up(r, name, r->line);
-  }
-  if (r->given % s->step != 0) {
+  } else if (r->given % r->step != 0) {
     return 0;
+  } else if (++r->looked_up % r->lookups == 0) {
+    r->step *= 4;
   }
-  if (s->count >= r->lookups) {
-    for (size_t i = 0; i < s->count; i += 2) {
-      if (i + 1 < s->count) {
-        free(s->of[i + 1].name);
-      }
-      s->of[i / 2] = s->of[i];
-    }
-    s->count = (s->count + 1) / 2;
-    s->step *= 2;
-    if (r->given % s->step != 0) {
-      return 0;
-    }
-  }
-  char *copy = strndup(name, length);
-  s->of[s->count].name = copy;
-  s->of[s->count].line = r->line;
-  s->count += copy != NULL;
-  return copy ? 0 : fail(r, -ENOMEM, "out of memory");
-}
-
-/* Look up what was noted of a text, if rc is 0, and the last name. rc, or -EINVAL and a line. */
-static int end_sample(struct text_reader *r, int rc) {
-  struct spread *s = &r->spread;
-  for (size_t i = 0; i < s->count; i++) {
-    rc = rc ? rc : look_up(r, s->of[i].name, s->of[i].line);
-    free(s->of[i].name);
-  }
-  if (rc == 0 && s->count > 0) {
-    r->last[r->last_length] = 0;
-    rc = look_up(r, r->last, r->last_line);
-  }
-  s->count = 0;
-  return rc;
+  return look_up(r, name, r->line);
 }
 
 /* ---- a name ---- */
@@ -287,8 +244,7 @@ static int take_path(struct text_reader *r, const char *text, size_t length) {
   }
   if (rc == 0 && r->root >= 0) {
     rc = sample(r, path, (size_t)used);
-    memcpy(r->last, path, (size_t)used);
-    r->last_length = (size_t)used;
+    memcpy(r->last, path, (size_t)used + 1);
     r->last_line = r->line;
   }
   return rc ? rc : give(r, path, (size_t)used);
@@ -337,6 +293,9 @@ static int take_text(struct text_reader *r, const char *text, size_t length) {
     return refuse_line(r, "it is an absolute path; give --root, the directory that all lie below");
   }
   if (o->root && is_absolute(r, text, length) && !cut_root(r, &text, &length)) {
+    /* What follows a URL's question mark may be a signature. */
+    const char *query = shard_forms_scheme(text, length) > 0 ? memchr(text, '?', length) : NULL;
+    length = query ? (size_t)(query - text) : length;
     return fail_line(r, -EINVAL, "'%.*s' does not lie below --root '%s'%s",
                      (int)(length < 300 ? length : 300), text, o->root,
                      *text == '/' && *o->root != '/' && !r->all->of_url
@@ -585,12 +544,12 @@ static int read_packed(struct text_reader *r, int fd, const char *program, char 
   return rc;
 }
 
-/* Whether a listing is of the others' root, and of all names that its source has told. 0 or
- * -EINVAL.
- */
+/* Whether a listing is of the others' root, of all names that its source has told, and of names
+ * alone: types and empty directories would be lost. 0 or -EINVAL. */
 static int check_listing(struct text_reader *r, const struct shard_listing *l) {
   const char *include = strstr(l->options, " include=");
-  bool all = l->header->directories == 0 && include && strchr(" ", include[strlen(" include=")]);
+  bool all = l->header->directories == 0 && l->header->attributes != SHARD_ATTRIBUTES_STORED &&
+             include && strchr(" ", include[strlen(" include=")]);
   return strcmp(l->source, r->all->name) != 0
              ? fail(r, -EINVAL,
                     "'%.300s' is a listing of '%.300s', and the others' root is '%.300s'", r->file,
@@ -619,6 +578,12 @@ static int read_listing(struct text_reader *r, struct shard_listing *l) {
   return rc;
 }
 
+/* Whether a file is a listing. A pipe is not opened for that: its writer may write once only. */
+static bool open_listing(const char *file, struct shard_listing **l) {
+  struct stat st;
+  return stat(file, &st) == 0 && S_ISREG(st.st_mode) && shard_listing_open(file, l) == 0;
+}
+
 /* Open a text; *l: it is a listing, one of several sources. A descriptor or a negative errno. */
 static int open_text(struct text_reader *r, struct shard_listing **l) {
   const struct shard_text_options *o = r->options;
@@ -638,7 +603,7 @@ static int open_text(struct text_reader *r, struct shard_listing **l) {
                ? fail(r, -ESPIPE, "cannot read standard input a second time: %s", strerror(errno))
                : fcntl(0, F_DUPFD_CLOEXEC, 3);
   }
-  if (r->all->count > 1 && !o->said && o->separator && shard_listing_open(r->file, l) == 0) {
+  if (r->all->count > 1 && !o->said && o->separator && open_listing(r->file, l)) {
     return -1;
   }
   int fd = open(r->file, O_RDONLY | O_CLOEXEC);
@@ -650,13 +615,12 @@ static int open_text(struct text_reader *r, struct shard_listing **l) {
 static int read_text(struct text_reader *r) {
   char *buffer = r->buffer;
   struct shard_listing *l = NULL;
-  size_t share = LOOKUPS / 2 / r->all->count;
   r->file = r->all->texts[r->index];
-  r->line = r->given = r->encoded = r->unpacked = 0;
+  r->line = r->given = r->looked_up = r->encoded = r->last_line = r->unpacked = 0;
   r->unpacker = NULL;
   r->begin = strcmp(r->file, "-") == 0 ? r->all->begin : 0;
-  r->lookups = share > 1 ? share : 1;
-  r->spread.step = 1;
+  r->lookups = 1 + (LOOKUPS - 1) / r->all->count;
+  r->step = 1;
   r->err[0] = 0;
   int fd = open_text(r, &l), rc = fd < 0 && !l ? fd : 0;
   if (l) {
@@ -677,7 +641,7 @@ static int read_text(struct text_reader *r) {
                    : read_lines(r, fd, buffer, (size_t)n);
     close(fd);
   }
-  return r->wanted ? rc : end_sample(r, rc);
+  return rc == 0 && r->last_line > 0 ? look_up(r, r->last, r->last_line) : rc;
 }
 
 /* ---- all texts ---- */
@@ -803,7 +767,7 @@ static char *choose_root(const char *const *texts, size_t count,
   char *own = NULL;
   struct shard_listing *l;
   for (size_t i = 0; !root && count > 1 && !how->said && i < count && !own; i++) {
-    if (shard_listing_open(texts[i], &l) == 0) {
+    if (open_listing(texts[i], &l)) {
       own = strdup(l->source);
       shard_listing_close(l);
     }
@@ -823,11 +787,14 @@ int shard_text_build(const char *const *texts, size_t count, const struct shard_
   struct reading all = {
       .texts = texts, .count = count, .options = &own, .begin = -1, .again = true, .told = told};
   pthread_mutex_init(&all.mutex, NULL);
+  all.of_url = own.root && shard_forms_scheme(own.root, strlen(own.root)) > 0;
   all.root_length = own.root ? strlen(own.root) : 0;
-  while (all.root_length > 0 && own.root[all.root_length - 1] == '/') {
+  if (all.of_url) { /* a key may begin with a slash; a bucket's listing may be of "s3://b/pre" */
+    all.root_length = (size_t)(strrchr(own.root, '/') - own.root);
+  }
+  while (!all.of_url && all.root_length > 0 && own.root[all.root_length - 1] == '/') {
     all.root_length--; /* "/" becomes "" */
   }
-  all.of_url = own.root && shard_forms_scheme(own.root, strlen(own.root)) > 0;
   const char *named = own.root ? own.root : texts[0];
   real = all.of_url || strcmp(named, "-") == 0 ? NULL : realpath(named, NULL);
   all.name = real ? real : named;

@@ -91,6 +91,10 @@ LINES = {
     "NDJSON with blanks": ('{ "Key": "a" }\n', "jq -j"),
     "JSON over lines": ('[\n  {"Path": "a"},\n  {"Path": "b"}\n]\n', "JSON"),
     "rclone lsjson": ('[\n{"Path":"a"},\n{"Path":"b"}\n]\n', "JSON"),
+    "JSON, its lines set in": ('  {"Key": "a"}\n  {"Key": "b"}\n', "JSON"),
+    "an array, an object a line": ('[{"Key":"a"},\n {"Key":"b"}]\n', "JSON"),
+    "an array of texts": ('["a/1", "a/2"]\n', "JSON"),
+    "JSON over lines, with a name": ('{"Contents": [\n {"Key":"a"},\n {"Key":"b"}\n]}\n', "JSON"),
     "DVC's .dir": ('[{"md5": "1", "relpath": "a"}, {"md5": "2", "relpath": "b"}]', "JSON"),
     "JSON, an array of names": ('["a/1","a/2"]\n', "'.[]+"),
     "ls -l of a directory": ("total 8\n-rw-r--r-- 1 u g 3 Jan  1 12:00 a\n", "ls -l"),
@@ -128,7 +132,7 @@ def garbage():
             taken(f"{name}, --from text", lines, file("g", text), "--from", "text")
         refused(f"{name}, --from text below a root", [], "g", "--from", "text", "--root", ROOT)
         file("g", "top\n" + text)
-        if name not in ("JSON over lines", "rclone lsjson"):
+        if not name.startswith(("JSON over lines", "rclone lsjson")):
             done, made = index("g", "--no-check")
             verdicts.check(f"{name} behind a name: lines like others", done.returncode == 0 and len(made) == len(lines) + 1, done.stderr)
     for name, (content, words) in BYTES.items():
@@ -141,7 +145,7 @@ def garbage():
                                ("brackets", "[a]\n{b}\n", ["[a]", "{b}"]), ("a quoted one, and others", '"a"\nb\n', ['"a"', "b"]),
                                ("blanks", " a b \nc  d\n", [" a b ", "c  d"]), ("a TAB in one", "a\tb\nc\n", ["a\tb", "c"]),
                                ("words of formats", "PAR1\nORC\nSEQ\nSQLite format 3\n", ["PAR1", "ORC", "SEQ", "SQLite format 3"]),
-                               ("a brace", "{\nx\n", ["{", "x"]), ("None", "None\n", ["None"]), ("numbers first", "01 a\n02 b\n2026-11-28 c\n", ["01 a", "02 b", "2026-11-28 c"])):
+                               ("a brace", "{\nx\n", ["{", "x"]), ("numbers first", "01 a\n02 b\n2026-11-28 c\n", ["01 a", "02 b", "2026-11-28 c"])):
         taken(f"odd but true: {name}", wanted, file("odd", text))
     taken("-0: a name with a newline, the first", ["a\nb", "c"], "-0", file("odd", "a\nb\0c\0"))
     refused("-0 of lines", "leave out -0", "-0", file("g", "a\nb\nc\n"))
@@ -150,11 +154,12 @@ def garbage():
     urls = ["s3a://b/p/x", "gs://b/p/x", "s3://c/p/x", "s3://b/px", "https://b.s3.amazonaws.com/p/x", "file:/p/x", "/p/x"]
     for url in urls:
         refused(f"{url} below s3://b/p/", ["g, line 2", "does not lie below --root"], file("g", f"a\n{url}\n"), "--root", "s3://b/p/")
+    done, _ = index(file("g", "https://b.s3.amazonaws.com/p/x?X-Amz-Signature=hidden\n"), "--root", "s3://b/p/")
+    verdicts.check("a signature is not printed", b"/p/x' does not lie" in done.stderr and b"hidden" not in done.stderr, done.stderr)
     whole = file("g", "p/x\np/y/z\n")
     refused("whole keys below a prefix", ["prefix of --root", "s3://BUCKET/"], whole, "--root", "s3://b/p/")
     taken("keys that have the prefix twice", ["p/x", "p/y/z"], whole, "--root", "s3://b/p", "--from", "text")
     taken("whole keys of a bucket", ["p/x", "p/y/z"], whole, "--root", "s3://b/")
-    refused("awscli's None", "awscli", file("g", "None\n"), "--root", "s3://b/p/")
     told = taken("keys that end in a slash", ["x", "d/y"], file("g", "d/\nx\ns3://b/p/d/y\ns3://b/p/e/\n"), "--root", "s3://b/p/")
     verdicts.check("they are counted", told.get("markers") == 2, told)
 
@@ -259,6 +264,16 @@ def parts():
     refused("a part that is not there", "cannot open", a, "absent")
     refused("a folder with a folder", "no regular file", "--from", "text", folder("f1", {"x": "1\n"}, "sub"))
     refused("a folder without parts", "no part", "--from", "text", folder("f2", {}))
+    refused("standard input twice", "one of the sources", "-", "-", "--unique", input=b"x\n" * 9, status=2)
+    taken("standard input and a text", ["x/1", "x/2", "z"], "-", a, input=b"z\n")
+    # Pipes: a writer that is there once only.
+    for count in 1, 2:
+        fifos = [os.path.join(WORK, f"fifo{count}.{k}") for k in range(count)]
+        for fifo in fifos:
+            os.mkfifo(fifo)
+        writers = [subprocess.Popen(["sh", "-c", 'exec >"$0"; echo "$0"', fifo]) for fifo in fifos]
+        taken(f"pipes, {count}", fifos, *fifos)
+        verdicts.check(f"their writers, {count}", [writer.wait() for writer in writers] == [0] * count, "")
     # Listings among them.
     for number in range(2):
         control("index", file("t", f"k{number}\n"), "--root", "s3://b/p/", "-o", f"l{number}")
@@ -380,6 +395,8 @@ def inventories():
     changed("no part's packing", ["line 1"], repack(b'{"key":"a"}\n'))
     refused("a manifest that is cut", "not one object", *form, file("cut.json", json.dumps(manifest)[:-5]))
     refused("a manifest with more behind", "not one object", *form, file("cut.json", json.dumps(manifest) + "x"))
+    done, _ = index(*form, "s3://bucket/manifest.json", env={**os.environ, "AWS_PROFILE": "none"})
+    verdicts.check("no credentials: one line", done.returncode == 1 and done.stderr.count(b"\n") == 1 and b"AWS_PROFILE" in done.stderr, done.stderr)
     refused("no manifest", "cannot open", *form, "none.json")
     refused("two manifests", "one manifest.json", *form, "a", "b", status=2)
 
@@ -407,6 +424,8 @@ def dwalk():
             both |= {(rank if b"d " != one[:2] else 2, one) for one in got.stdout.split(b"\0") if one}
         seen.append(both)
     verdicts.check("the shard view is that of a walk: empty directories and links too", seen[0] == seen[1] and len(seen[0]) > len(names), seen[0] ^ seen[1])
+    shutil.copy(LISTING, "typed")
+    refused("a part that is a listing of dwalk's list", "that was walked", "typed", file("t", ""))
     split = [file(f"w{k}.gz", gzip.compress("".join(line + "\n" for line in lines[k::5]).encode())) for k in range(5)]
     taken("in parts", names, *form, *split, "--root", root)
     taken("U: what was not looked at", names, *form, file("w", "".join(line[:-1] + "U\n" for line in lines if not line.startswith((f"{WORK}/o", f"{WORK}/walk")) or line.startswith(f"{root}"))), "--root", root)
@@ -437,6 +456,10 @@ def urls():
         shares = [control("ls", "--uri", LISTING, "--rank", str(rank), "--size", "3").stdout.decode().split() for rank in range(3)]
         verdicts.check(f"URIs of ranks below {root}", sorted(sum(shares, [])) == sorted(full + name for name in names) and min(map(len, shares)) == 33, shares)
         refused(f"names below {root}, another", "line 1", file("t", full[:-1] + "er/x\n"), "--root", root)
+    taken("keys that begin with a slash", ["/x", "y"], file("t", "s3://b/p//x\ny\n"), "--root", "s3://b/p/")
+    taken("a root that ends in two", ["x", "y"], file("t", "s3://b/p//x\ny\n"), "--root", "s3://b/p//")
+    uris = control("ls", "--uri", LISTING).stdout.split()
+    verdicts.check("its URIs", uris == [b"s3://b/p//x", b"s3://b/p//y"], uris)
     done = subprocess.run(["ls", WORK], capture_output=True, check=False, timeout=HANGS, env={
         **os.environ, "SHARD_DATASET": "az://container/train/", "SHARD_RANK": "0", "SHARD_SIZE": "2", "LD_PRELOAD": paths.LIBRARY})
     verdicts.check("the shard view of such a root is refused", b"SHARD_DATASET='az://container/train/' has a URL that is neither" in done.stderr, done)

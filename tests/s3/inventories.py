@@ -37,6 +37,14 @@ def inventories(s3):
     upload(s3, folder)
     url = "s3://inventories/" + os.path.relpath(path, folder)
     _, listed, names = s3.index("s3://counted/train/")
+    part, text = os.path.join(s3.folder, "part"), os.path.join(s3.folder, "text")
+    s3.index("s3://counted/tra")  # what names begin with is no folder
+    os.rename(s3.file, part)
+    with open(text, "w", encoding="utf-8") as stream:
+        stream.write("s3://counted/train/more\n")
+    done, _, got = s3.index(part, text)
+    uris = s3.run("ls", "--uri", "-0", s3.file).stdout.split(b"\0")[:-1]
+    s3.check("a bucket's listing and a text", uris == sorted([b"s3://counted/train/more", *(b"s3://counted/train/" + name for name in names)]), (done.stderr, uris))
     done, told, got = s3.index(url, "--from", "s3-inventory", "--root", "s3://counted/train/")
     s3.check("an inventory has the names of LIST", got == names and told.get("digest") == listed["digest"], (done.stderr, got))
     s3.check("what is left out is counted as there", (told.get("markers"), told.get("outside")) == (listed["markers"], 1), told)
