@@ -147,9 +147,7 @@ static const struct row {
   bool (*is)(const struct line *l);
   const char *what, *remedy;
 } rows[] = {
-    {is_json, "is JSON",
-     "print the keys: jq -j '.key+\"\\u0000\"' FILE (of an array of names '.[]+\"\\u0000\"') | "
-     "shardctl index - -0"},
+    {is_json, "is JSON", "print its key: jq -j '.key+\"\\u0000\"' FILE | shardctl index - -0"},
     {is_quoted, "is in double quotes",
      "take its column (DuckDB: read_csv(..., header=false)), or --from s3-inventory manifest.json"},
     {is_lite, "ends as dwalk's light form does", "--from dwalk"},
