@@ -361,8 +361,8 @@ static int take_record(struct text_reader *r, char *line, size_t length) {
       *root = r->options->root + strlen("s3://") + strlen(r->options->inventory->bucket);
   size_t n = strlen(root);
   int rc = shard_inventory_record(r->options->inventory, line, length, &key, &length, &why);
-  if (rc < 0) {
-    return refuse_line(r, why);
+  if (rc < 0 || length >= PATH_MAX) {
+    return refuse_line(r, rc < 0 ? why : "its key is longer than a path can be");
   }
   /* The root ends in a slash, and so does what stands before a key. */
   bool below = length >= n - 1 && memcmp(key, root + 1, n - 1) == 0;

@@ -117,7 +117,7 @@ printf '%s\0' a b c >want; lists "--unique" want --unique double.txt
 printf '%s\0' a c b a >want; lists "--keep-order" want --keep-order double.txt
 refuses "missing" none.txt index none.txt -o "$L"
 refuses "missing folder" /none/l index names.txt -o /none/l
-"$CTL" index names.txt -o other >/dev/null; refuses "a listing" "already" index other -o "$L"
+"$CTL" index names.txt -o other >/dev/null; refuses "a listing" "is a listing, not a text" index other -o "$L"
 for o in "--include x" "--keep-order --unique" "--keep-order --order path"; do
   # shellcheck disable=SC2086  # options
   "$CTL" index names.txt -o "$L" $o >/dev/null 2>&1; verdict "text, $o" "$([ $? = 2 ] || echo status)"

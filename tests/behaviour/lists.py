@@ -391,6 +391,7 @@ def inventories():
     changed("a key that is not encoded", ["line 1", "URL-encoded"], repack(b'"bucket","a%b","1"\n'))
     changed("a key of nothing", ["line 1", "URL-encoded"], repack(b'"bucket","","1"\n'))
     changed("a NUL", ["line 1"], repack(b'"bucket","a%00b","1"\n'))
+    changed("a key that is too long", ["line 1", "longer"], repack(b'"bucket","' + b"a/" * 40000 + b'y","1"\n'))
     changed("an open quote", ["line 2", "fileSchema"], repack(b'"bucket","k","1"\n"bucket","a\nb","1"\n'))
     changed("no part's packing", ["line 1"], repack(b'{"key":"a"}\n'))
     refused("a manifest that is cut", "not one object", *form, file("cut.json", json.dumps(manifest)[:-5]))
