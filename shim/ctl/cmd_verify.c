@@ -454,9 +454,15 @@ static struct total add_cells(const struct ctl_run *run, size_t dataset, uint64_
   return all;
 }
 
-/* Whether a rank has opened nothing, and others have. */
-static bool put_idle(struct text *t, const struct total *all) {
-  bool idle = all->idle >= 0 && all->opens > 0;
+/* Whether a rank has opened nothing, and others have; or nobody has, in any epoch. */
+static bool put_idle(const struct ctl_run *run, size_t dataset, const struct total *all,
+                     struct text *t) {
+  bool ever = false;
+  for (size_t i = 0; i < run->cell_count; i++) {
+    const struct ctl_cell *c = &run->cells[i];
+    ever |= c->dataset == dataset && c->rank >= 0 && c->opens > 0;
+  }
+  bool idle = all->idle >= 0 && (all->opens > 0 || !ever);
   if (idle) {
     put(t, "; rank %d has opened none: did its program run without libshard (LD_PRELOAD)?",
         all->idle);
@@ -521,7 +527,7 @@ static bool judge_own(const struct ctl_run *run, size_t dataset, uint64_t epoch,
     put_rest(t);
     put(t, "%s", partial_ok ? " (--partial-ok)" : "");
   }
-  bool idle = put_idle(t, &all);
+  bool idle = put_idle(run, dataset, &all, t);
   if (all.unread > 0 && all.twice == all.ranks) {
     put(t,
         "; about one in %d of each rank's files: were they divided twice, by libshard and by the "
@@ -583,7 +589,7 @@ static bool judge_program(struct ctl_run *run, size_t dataset, uint64_t epoch, s
         "never came)",
         epoch - 1);
   }
-  return (opened >= f->needed || (!put_idle(t, &all) && partial_ok)) &&
+  return (opened >= f->needed || (!put_idle(run, dataset, &all, t) && partial_ok)) &&
          (all.unknown > 0 || all.others == 0);
 }
 

@@ -190,6 +190,7 @@ job 2 "$READ" SHARD_EPOCH=77 SHARD_SEED=18446744073709551615; verify "a set epoc
 job 2 "$READ; $READ; $READ"; verify "three times" 0 "each 3 times" "$S"
 job 2 "$READ; [ \$SHARD_RANK = 0 ] || $READ"; verify "one or two times" 0 "1 or 2 times each" "$S"
 job 2 "ls $D"; verify "nothing opened" 1 "only 0 of $all files were opened by their ranks" "$S"
+verify "... with --partial-ok" 1 "rank 1 has opened none" "$S" --partial-ok
 job 2 "$READ; cat $D/{1..9}.txt"; verify "all of the first directory in all ranks" 1 "ranks have opened files of others" "$S"
 job 2 "cat $D/b/1" ; verify "nobody has listed" 1 "no process has listed it, so libshard has divided nothing" "$S"
 job 2 "$READ" SHARD_VIEW=off; verify "no view" 1 "no process has listed it" "$S"
