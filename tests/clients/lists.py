@@ -74,7 +74,8 @@ class Examples:
         lists.inventory(f"{work}/cwd", "bucket", [{"Key": k} for k in [*KEYS, "valid/x"]], prefix="x")
         for name in os.listdir(f"{work}/cwd/x/2025-11-28T01-00Z"):
             os.symlink(f"x/2025-11-28T01-00Z/{name}", f"{work}/cwd/{name}")
-        os.symlink("x/data", f"{work}/cwd/data")
+        for name in os.listdir(f"{work}/cwd/x/data"):
+            os.symlink(f"x/data/{name}", f"{work}/cwd/{name}")
         subprocess.run([PYTHON, "-c", WRITE], cwd=f"{work}/cwd", check=True)
 
     def write(self, name, text):
