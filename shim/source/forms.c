@@ -84,6 +84,10 @@ static bool is_json(const struct line *l) {
   return *text == '{' && last == '}' && text[at] == '"';
 }
 
+static bool is_array(const struct line *l) {
+  return l->length > 2 && memcmp(l->text, "[\"", 2) == 0;
+}
+
 /* A quoted word, alone or the first of a row. */
 static bool is_quoted(const struct line *l) {
   const char *end =
@@ -147,6 +151,8 @@ static const struct row {
   bool (*is)(const struct line *l);
   const char *what, *remedy;
 } rows[] = {
+    {is_array, "is an array of JSON",
+     "print its names: jq -j '.[]+\"\\u0000\"' FILE | shardctl index - -0"},
     {is_json, "is JSON", "print its key: jq -j '.key+\"\\u0000\"' FILE | shardctl index - -0"},
     {is_quoted, "is in double quotes",
      "take its column (DuckDB: read_csv(..., header=false)), or --from s3-inventory manifest.json"},

@@ -74,14 +74,14 @@ static void *open_often(void *unused) {
   return unused;
 }
 
-static atomic_bool opened; /* by open_for_ever() */
+static atomic_int opened; /* threads of open_for_ever() that have opened a file */
 
 static void *open_for_ever(void *unused) {
-  for (;;) {
+  for (bool first = true;; first = false) {
     int fd = open(files[0], O_RDONLY); /* a cancellation point: what it returns is never lost */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     must(fd);
-    opened = true;
+    opened += first;
     pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
   }
   return unused;
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 4; i++) {
       pthread_create(&threads[i], NULL, open_for_ever, NULL);
     }
-    while (!opened) {
+    while (opened < 4) {
       usleep(1000);
     }
     puts("done");
