@@ -274,7 +274,7 @@ def google_pages(buckets):
 
 
 def strangers(buckets):
-    """A minio whose function is another: its import fails, with a line."""
+    """A minio whose function is another: its lists of a dataset's bucket raise, with a line; it does all else."""
     site = os.path.join(buckets.folder, "strangers")
     (where,) = subprocess.run([PYTHON, "-c", "import importlib.util as u; print(*u.find_spec('minio').submodule_search_locations)"],
                               capture_output=True, check=True, env=buckets.environment()).stdout.decode().split()
@@ -286,8 +286,11 @@ def strangers(buckets):
         stream.write(source.replace("_list_objects(", "_list_all_objects("))
     told, err = buckets.call("apart:found", ["errors"], buckets.shard_environment(
         "s3://train/train/", 0, 2, SHARD_STRATEGY="hash", PYTHONPATH=f"{site}:{paths.REPO}"))
-    buckets.check("a minio that is not known: its import fails", told.get("minio", [""])[0] == "ImportError" and
-                  "libshard knows" in told["minio"][1], (told, err[-800:]))
+    buckets.check("a minio that is not known: its lists raise", told.get("minio", [""])[0] == "RuntimeError" and
+                  "SHARD_VIEW=off" in told["minio"][1], (told, err[-800:]))
+    told, err = buckets.call("apart:found", ["errors"], buckets.shard_environment(
+        "s3://other/train/", 0, 2, SHARD_STRATEGY="hash", PYTHONPATH=f"{site}:{paths.REPO}"))
+    buckets.check("a minio that is not known: another bucket", "InvalidAccessKeyId" in str(told.get("minio")), (told, err[-800:]))
 
 
 def apart(buckets):

@@ -17,7 +17,10 @@ have fewer keys than were asked for.
 GETs, PUTs and everything but listing go to the server untouched. For SHARD_STATS, GETs are counted; also
 those of a DLIO that has listed a bucket itself (objects.py).
 """
+import functools
 import importlib
+import inspect
+import re
 import sys
 
 from .. import Importer, objects
@@ -27,12 +30,44 @@ from ..patching import Finder
 from . import ended, share
 
 
+LISTS = re.compile("_{0,2}(ls|lsdir|find|(do_)?list(?!_buckets).*)$")  # names of methods that list
+
+
+def _refuse(loaded, why):
+    """Of a client that cannot be patched, the methods that list raise for a dataset's bucket; whether there are any."""
+    def check(*args, **kwargs):
+        if share.active() and share.is_named(*args, *kwargs.values()):
+            raise RuntimeError("%s: libshard cannot divide the lists of this version of %s. Install a version that "
+                               "libshard-s3(7) names, or set SHARD_VIEW=off"
+                               % (why, loaded.__name__.partition(".")[0]))
+
+    def refusing(method):
+        async def later(*args, **kwargs):
+            check(*args, **kwargs)
+            return await method(*args, **kwargs)
+
+        def lists(*args, **kwargs):
+            check(*args, **kwargs)
+            return method(*args, **kwargs)
+
+        return functools.wraps(method)(later if inspect.iscoroutinefunction(method) else lists)
+
+    found = [(one, name, method) for one in vars(loaded).values() if isinstance(one, type)
+             and one.__module__ in (loaded.__name__, "builtins")
+             for name, method in list(vars(one).items()) if LISTS.match(name) and inspect.isroutine(method)]
+    for cls, name, method in found:
+        setattr(cls, name, refusing(method))
+    return bool(found)
+
+
 def _patch(loaded, name):
     ours, function = CLIENTS[name]
     try:
         getattr(importlib.import_module("." + ours, __name__), function)(loaded)
     except Exception as error:  # pylint: disable=broad-except
         if share.datasets() and share.active():
+            if ours != "s3dlio" and _refuse(loaded, error):
+                return
             raise
         # DLIO runs as ever; only its statistics are less.
         native().log(WARN, "SHARD_STATS misses the objects that %s gets: %s: %s"

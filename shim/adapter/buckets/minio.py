@@ -85,8 +85,7 @@ def patch(module):
     original = getattr(cls, "_list_objects", None)
     signature = inspect.signature(original) if original else None
     if signature is None or set(NEEDS).difference(signature.parameters):
-        raise ImportError("this minio has no Minio._list_objects() that libshard knows: install minio 7.0.0 "
-                          "to 7.2.20, or unset SHARD_DATASET")
+        raise AttributeError("no Minio._list_objects() that libshard knows, as minio 7.0.0 to 7.2.20 have")
 
     @stands_for(cls)
     def _list_objects(self, *args, **kwargs):

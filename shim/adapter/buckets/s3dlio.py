@@ -74,9 +74,6 @@ def _patch_lists(module):
     """list(), and both ways to make a dataset: the function, and the class itself."""
     original, function, cls = module.list, module.create_dataset, module.PyDataset
     remake = getattr(cls, "from_uris", None)
-    if remake is None:
-        raise ImportError("this s3dlio is not one that libshard knows: install s3dlio 0.9.92 to 0.10.0, or unset "
-                          "SHARD_DATASET")
 
     @stands_for(module, "list")
     def list_uris(uri, recursive=False, *args, **kwargs):
@@ -91,6 +88,9 @@ def _patch_lists(module):
             if is_divided and not uris:  # as the library has it where a URI selects nothing
                 raise ShareError("Failed to create S3 dataset: of the objects that %r selects none is "
                                  "this rank's; there are more ranks than objects" % uri)
+            if is_divided and remake is None:
+                raise ShareError("libshard cannot divide the datasets of this version of s3dlio: install s3dlio 0.9.92 "
+                                 "to 0.10.0, or set SHARD_VIEW=off")
             return remake(uris, opts) if is_divided else made[0]
 
     cls.__new__ = lambda _cls, uri, opts=None: create_dataset(uri, opts)

@@ -19,12 +19,11 @@ _finds = contextvars.ContextVar("libshard_finds", default=False)  # a find() tha
 def patch(module):
     """Patch s3fs.core."""
     cls, init = module.S3FileSystem, module.S3FileSystem.__init__
-    info, find = cls._info, cls._find
     if not share.datasets():
         return
+    info, find = cls._info, cls._find
     if not inspect.iscoroutinefunction(find):
-        raise ImportError("this s3fs lists by no function that libshard knows: install s3fs 2022.1 to 2026.9, "
-                          "or unset SHARD_DATASET")
+        raise AttributeError("no S3FileSystem._find() that libshard knows, as s3fs 2022.1 to 2026.9 have")
 
     @stands_for(cls)
     def __init__(self, *args, **kwargs):

@@ -167,6 +167,12 @@ def _parts(scheme, bucket):
     return [one for one in datasets() if one.scheme == scheme and one.bucket == bucket]
 
 
+def is_named(*given):
+    """Whether one of a call's arguments names the bucket of a dataset, by a name, URL or path, or by its own name."""
+    names = [str(getattr(one, "name", one)).rpartition("://")[2].partition("/")[0] for one in given]
+    return any(one.bucket in names for one in datasets())
+
+
 def is_divided(scheme, path, delimiter="/"):
     """Whether a listing of what lies in a folder, bucket/path, is divided, at whatever endpoint."""
     bucket, _, key = path.partition("/")
