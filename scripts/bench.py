@@ -11,8 +11,11 @@ has its own directory where the length of the directory matters. The dlio- parts
 MLCommons' fork, if they are told where it is.
 """
 import argparse
+import glob
+import gzip
 import json
 import os
+import random
 import re
 import shutil
 import statistics
@@ -266,6 +269,52 @@ def part_index(args, report):
                    kind == "uuid" or each <= 5)
 
 
+PARTS, PART_NAMES = 64, 187_500  # 12,000,000 names
+
+
+def make_parts(args, shuffled):
+    """Lists packed by gzip: names of 1,000 folders, in order or in none."""
+    folder = os.path.join(args.folder, "parts-shuffled" if shuffled else "parts-sorted")
+    if not os.path.exists(folder + ".made"):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        count = PARTS * PART_NAMES
+        numbers = list(range(count))
+        if shuffled:
+            random.Random(1).shuffle(numbers)
+        for k in range(PARTS):
+            with gzip.open(os.path.join(folder, f"{k:02d}.gz"), "wb", compresslevel=1) as stream:
+                stream.write(b"".join(b"d%03d/img_%08d.jpg\n" % (i * 1000 // count, i)
+                                      for i in numbers[k * PART_NAMES:(k + 1) * PART_NAMES]))
+        open(folder + ".made", "w", encoding="ascii").close()
+    return sorted(glob.glob(os.path.join(folder, "*.gz")))
+
+
+def part_lists(args, report):
+    """A listing of a list in many packed parts, beside zcat and sort(1)."""
+    output = os.path.join(args.folder, "lists.listing")
+    for shuffled in (False, True):
+        parts, facts = make_parts(args, shuffled), []
+
+        def build(parts=parts, facts=facts):
+            begin = time.time()
+            done = subprocess.run([shardctl(args), "index", *parts, "--root", "s3://bucket/", "-o", output, "--json",
+                                   "--quiet"], check=True, capture_output=True,
+                                  env=dict(os.environ, SHARD_BUILD_MEMORY="256M"))
+            facts.append(json.loads(done.stdout))
+            return time.time() - begin
+
+        def sorting(parts=parts):
+            return timed_run(["bash", "-c", 'zcat "$@" | sort -u', "-", *parts], env=dict(os.environ, LC_ALL="C"))
+
+        sort_took, took = rounds(args, sorting, build)
+        what = f"{PARTS * PART_NAMES:,} names in {PARTS} gzip parts, {'shuffled' if shuffled else 'sorted'}"
+        report.add(f"lists: index of {what}", "s", took, "zcat | sort -u", sort_took, sort_took / took,
+                   ">= 2 times as fast", sort_took >= 2 * took)
+        peak = max(made["peak_rss"] for made in facts) / (1 << 20)
+        report.add(f"lists: peak memory, {what}", "MB", peak, "the limit", 256, peak / 256, "<= 1", peak <= 256)
+
+
 def make_tree(args, folders, files):
     """A tree of folders with files each, all links to a few files."""
     root = os.path.join(args.folder, f"tree-{folders}x{files}")
@@ -376,7 +425,8 @@ def main():
     """Run the parts."""
     args = parse_arguments()
     args.preload = os.path.abspath(args.preload)
-    parts = {"listing": part_listing, "index": part_index, "directories": part_directories, "walk": part_walk,
+    parts = {"listing": part_listing, "index": part_index, "lists": part_lists,
+             "directories": part_directories, "walk": part_walk,
              "access": part_access, "s3": part_s3, "s3-connections": part_s3_connections, "buckets": part_buckets, "view": part_view,
              "memory": part_memory, "speed": part_speed, "start": part_start, "tiers": part_tiers,
              "dlio-skip": part_dlio_skip, "dlio-sizes": part_dlio_sizes, "dlio-cpu": part_dlio_cpu}

@@ -263,8 +263,8 @@ class Case:
 
 
 def library(name):
-    """A wheel's libmpi."""
-    return next(iter(sorted(glob.glob(os.path.join(LAUNCHERS, name, "lib", "libmpi.so*")))), "")
+    """A wheel's libmpi: libmpi.so may be a text for the linker."""
+    return next(iter(sorted(glob.glob(os.path.join(LAUNCHERS, name, "lib", "libmpi.so.[0-9]*")))), "")
 
 
 def run_here(words, env, cwd):

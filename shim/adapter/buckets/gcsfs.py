@@ -6,8 +6,6 @@ import asyncio
 import contextvars
 from functools import partial
 
-from gcsfs.retry import HttpError
-
 from ..patching import stands_for
 from . import share
 from .google_storage import account, page
@@ -17,8 +15,14 @@ from .share import ShareError
 _seen = contextvars.ContextVar("libshard_seen", default=None)  # buckets whose pages a list has asked for
 
 
-# (An OSError would be taken for a file that is not there.)
-FILES = Client("gs", lambda line: HttpError({"code": 412, "message": line}),
+def _error(line):
+    """No OSError, which would be taken for a file that is not there."""
+    from gcsfs.retry import HttpError
+
+    return HttpError({"code": 412, "message": line})
+
+
+FILES = Client("gs", _error,
                lambda fs: "/".join(fs.base.split("/", 3)[:3]), lambda fs: account(FILES._endpoint(fs)))
 
 

@@ -2,8 +2,6 @@
 """google_storage: the iterator of google-cloud-storage's Client.list_blobs() asks for pages by its api_request."""
 import os
 
-from google.api_core import exceptions
-
 from ..patching import stands_for
 from .seams import Client, awaited, begin_or_ask, counting, finish, is_refusal, variables
 from .share import ShareError
@@ -17,7 +15,13 @@ def account(endpoint):
     return variables(endpoint)
 
 
-STORAGE = Client("gs", exceptions.FailedPrecondition, lambda client: client._connection.API_BASE_URL,
+def _error(line):
+    from google.api_core.exceptions import FailedPrecondition
+
+    return FailedPrecondition(line)
+
+
+STORAGE = Client("gs", _error, lambda client: client._connection.API_BASE_URL,
                  lambda client: account(client._connection.API_BASE_URL))
 
 
