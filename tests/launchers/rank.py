@@ -117,7 +117,7 @@ def prepare(modes):
 
 def be_rank(modes):
     """The rank."""
-    main = os.urandom(8).hex()
+    main, mpi = os.urandom(8).hex(), None
     prepare(modes)
     first = is_first()
     if "first" in modes:
@@ -131,7 +131,8 @@ def be_rank(modes):
     for mode in modes:
         word, _, value = mode.partition("=")
         if word == "init":
-            ctypes.CDLL(value, ctypes.RTLD_GLOBAL).MPI_Init(None, None)
+            mpi = ctypes.CDLL(value, ctypes.RTLD_GLOBAL)
+            mpi.MPI_Init(None, None)
             note("initialized", main)
         elif word == "again":
             os.environ.update(pair.split(":") for pair in value.split(","))
@@ -140,6 +141,8 @@ def be_rank(modes):
         fork_child(main)
         subprocess.run([sys.executable, __file__, "child=" + main], check=False)
     until(lambda: mains() >= RANKS)
+    if mpi:
+        mpi.MPI_Finalize()
 
 
 def late_rank(rank, count, modes):
