@@ -213,10 +213,12 @@ static ssize_t make_canonical(struct text_reader *r, const char *text, size_t le
     n = slash ? (size_t)(slash - part) : length - at;
     bool here = n == 0 || (n == 1 && *part == '.');
     if (n == 2 && part[0] == '.' && part[1] == '.') {
-      return refuse_line(r, "it has a part '..'; write names as they lie below --root");
+      refuse_line(r, "it has a part '..'; write names as they lie below --root");
+      return -EINVAL;
     }
     if (here && !slash && !directory) {
-      return refuse_line(r, "it names a directory; list files only (find -type f)");
+      refuse_line(r, "it names a directory; list files only (find -type f)");
+      return -EINVAL;
     }
     if (!here) {
       if (used > 0) {
