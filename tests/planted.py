@@ -126,6 +126,8 @@ FAULTS = [
           "atomic_store(&d->epoch, rc ? known : *epoch);", "behaviour manifests"),
     fault("a bucket's later page is of another epoch", "adapter/buckets/share.py",
           "epoch = None if begun else touched[0].epoch", "epoch = None", "buckets epochs"),
+    fault("a later page is of the epoch that was begun last", "adapter/buckets/botocore.py", "        return last, epoch\n",
+          "        return last, None\n", "buckets epochs"),
     fault("nobody hears of a class with few files", "view/choose.c", "last - first + 1 < s->share.size ? FEW : MORE", "MORE",
           "behaviour shardview"),
     fault("a hash's owner is of the half of the hash", "shard/shard.c", "shard_xxh64(name, length, key) * size >> 64",

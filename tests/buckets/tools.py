@@ -97,6 +97,22 @@ for epoch in range(3):
     for page in pages:
         keys += [e["Key"] for e in page.get("Contents", []) if e["Key"][-1] != "/"]
         os.environ["SHARD_EPOCH"] = "77"
+os.environ["SHARD_EPOCH"] = "0"
+def begin(**more):
+    pages = iter(client.get_paginator("list_objects_v2").paginate(Bucket="train", Prefix="train/", **more))
+    return pages, next(pages).get("Contents", [])
+first, open_one = begin(PaginationConfig={"PageSize": 7})
+os.environ["SHARD_EPOCH"] = "1"
+list(begin()[0])
+epochs.append([e["Key"] for e in open_one + [e for page in first for e in page.get("Contents", [])] if e["Key"][-1] != "/"])
+os.environ["SHARD_EPOCH"] = "0"
+first, _ = begin(PaginationConfig={"PageSize": 7})
+os.environ["SHARD_EPOCH"] = "1"
+begin(PaginationConfig={"PageSize": 7})
+try:
+    print(len(list(first)), "pages of one epoch or the other")
+except Exception as error:
+    assert "two SHARD_EPOCHs" in str(error), error
 os.environ["SHARD_EPOCH"] = "auto"
 try:
     print(len(client.list_objects_v2(Bucket="train", Prefix="train/")["Contents"]), "keys in no epoch")
@@ -114,12 +130,12 @@ print(json.dumps(epochs))
             return
         shares.append(json.loads(done.stdout))
     every = sorted(k for k, _, _ in buckets.made["train"] if k.startswith("train/") and not k.endswith("/"))
-    for epoch in range(3):
+    for place, epoch in (0, 0), (1, 1), (2, 2), (3, 0):
         owners = buckets.owners("s3://train/train/", 2, SHARD_STRATEGY="stride", SHARD_SEED="3", SHARD_EPOCH=str(epoch))
-        buckets.check(f"epoch {epoch}: complete, and as shardctl divides it",
-                      sorted(shares[0][epoch] + shares[1][epoch]) == every and
-                      all(owners[k] == rank for rank in range(2) for k in shares[rank][epoch]),
-                      [len(share[epoch]) for share in shares])
+        buckets.check(f"epoch {epoch}{', while another begins' * (place == 3)}: complete, and as shardctl divides it",
+                      sorted(shares[0][place] + shares[1][place]) == every and
+                      all(owners[k] == rank for rank in range(2) for k in shares[rank][place]),
+                      [len(share[place]) for share in shares])
     buckets.check("another share in each epoch", shares[0][0] != shares[0][1] != shares[0][2], shares[0][0][:3])
 
 

@@ -121,9 +121,11 @@ async def _divided(calls, name, request, of):
                              "another Prefix: ask so, or set SHARD_VIEW=off")
         return page
     goes_on = [request.get(field) for field in {operation.start, *operation.following.values()} - {None}]
+    behind, epoch = calls.left.take(operation, request)
     account = await calls.account() if of.needs_listing() else None
     own = await seams.begin_or_ask(
-        lambda: calls.begin(lambda: of.begin(prefix, delimiter, any(goes_on), operation.start is None, account)),
+        lambda: calls.begin(lambda: of.begin(prefix, delimiter, any(goes_on), operation.start is None, account,
+                                             epoch)),
         lambda: calls.send({**request, "MaxKeys": 1}), calls.is_refused)
     if own.after and operation.start and not request.get("ContinuationToken") and (
             (request.get(operation.start) or "") < own.after):
@@ -135,7 +137,7 @@ async def _divided(calls, name, request, of):
         page = await calls.send(request, cut)
         if grows and request["MaxKeys"] != most and "MaxKeys" in page:
             page["MaxKeys"] = most
-        more = _drop(page, operation, request, own, cut, calls.behind)
+        more, last = _drop(page, operation, request, own, cut, behind)
         shown = sum(len(page.get(part) or ()) for part in (*operation.contents, "CommonPrefixes"))
         if grows and shown > most and request["MaxKeys"] > most:
             limit = request["MaxKeys"] // 2  # less and less, so it ends
@@ -144,19 +146,21 @@ async def _divided(calls, name, request, of):
             own.end()
             return page
         elif shown or not more or all(request.get(field) == value for field, value in more.items()):
+            if more:
+                calls.left.put(operation, {**request, **more}, last, own.epoch)
             return page
         else:
-            request = {**request, **more}
+            request, behind = {**request, **more}, last
             if grows:  # or a probe by MaxKeys=1 would pass others' keys one by one
                 request["MaxKeys"] = max(most, min(2 * request["MaxKeys"], limit))
 
 
 def _drop(page, operation, request, own, cut, behind):
-    """Take other ranks' entries out of a page; what the request for the next page says. behind: {a token of the
-    server's: the last key of its page}."""
+    """Take other ranks' entries out of a page. What the request for the next page says (None: there is none), and the
+    page's last key. behind: that of the page before, None: not known."""
     is_encoded = "EncodingType" in request and page.get("EncodingType") == "url"
     read = urllib.parse.unquote_plus if is_encoded else str
-    ends, last = [], None
+    ends, last, end = [], None, None
     for part in operation.contents:
         entries = page.pop(part, None) or []
         last = entries[-1]["Key"] if entries else last
@@ -169,8 +173,8 @@ def _drop(page, operation, request, own, cut, behind):
                 raise ShareError("botocore reads the keys of a page otherwise than they are written there: %r"
                                  % entries[0]["Key"])
             keys, last = cut.keys, cut.keys[-1]
-        token = request.get("ContinuationToken")
-        ends.append(own.is_past(keys, behind.get(token) if token else request.get(operation.start)))
+        end = keys[-1] if keys else end
+        ends.append(own.is_past(keys, behind if request.get("ContinuationToken") else request.get(operation.start)))
     own.kept(page.get("CommonPrefixes") or (), lambda _: None)
     if "KeyCount" in page:
         page["KeyCount"] = sum(len(page.get(part) or ()) for part in (*operation.contents, "CommonPrefixes"))
@@ -179,18 +183,45 @@ def _drop(page, operation, request, own, cut, behind):
     if not page.get("IsTruncated"):
         for field in operation.following:
             page.pop(field, None)
-        return None
+        return None, end
     if operation.start == "Marker" and not page.get("NextMarker") and last is not None:
         page["NextMarker"] = last  # so the client need not go on from the last key that it is shown
     following = {ours: page[theirs] for theirs, ours in operation.following.items() if page.get(theirs) is not None}
-    if operation.start == "StartAfter":
-        if last is not None and "ContinuationToken" in following:
-            if len(behind) > 64:
-                behind.clear()
-            behind[following["ContinuationToken"]] = keys[-1]
-    elif operation.start == "Marker" and last is not None and not request.get("Delimiter"):
+    if operation.start == "Marker" and last is not None and not request.get("Delimiter"):
         following = {"Marker": read(last)}  # radosgw's NextMarker is not encoded, but botocore decodes it
-    return following
+    return following, end
+
+
+SEVERAL = object()  # in place of an epoch
+
+
+class Left:
+    """The lists of a client that have further pages: by the request for the next page, the last key of the page
+    before, and the epoch. Later pages stay in the epoch in which their list was begun."""
+
+    def __init__(self):
+        self._found = {}
+
+    @staticmethod
+    def _place(operation, request):
+        return tuple(request.get(field) for field in ("Bucket", "Prefix", *operation.following.values()))
+
+    def put(self, operation, request, last, epoch):
+        """A page was given; request: the one for the next page."""
+        place = self._place(operation, request)
+        if self._found.pop(place, (last, epoch))[1] != epoch:
+            epoch = SEVERAL
+        while len(self._found) >= 1000:
+            self._found.pop(next(iter(self._found)), None)
+        self._found[place] = last, epoch
+
+    def take(self, operation, request):
+        """(last key of the page before, epoch) of a page that is asked for; None: not known."""
+        last, epoch = self._found.pop(self._place(operation, request), (None, None))
+        if epoch is SEVERAL:
+            raise ShareError("lists of two SHARD_EPOCHs go on with one token: read a list to its end before the next "
+                             "epoch begins, or use a client for each")
+        return last, epoch
 
 
 class LibshardError(botocore.exceptions.BotoCoreError):
@@ -207,7 +238,7 @@ class _Calls:
 
     def __init__(self, client, method, is_async, request):
         self.client, self._method, self._is_async, self._request = client, method, is_async, request
-        self.behind = client.__dict__.setdefault("_libshard_behind", {})
+        self.left = client.__dict__.setdefault("_libshard_left", Left())
 
     async def send(self, request, cut=None):
         """The server's page."""

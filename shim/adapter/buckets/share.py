@@ -221,13 +221,13 @@ class Share:
         return any(key.startswith(one.root) for one in self._parts)
 
     @_no_os_error()
-    def begin(self, prefix, delimiter="", start=None, every_version=False, account=None):
+    def begin(self, prefix, delimiter="", start=None, every_version=False, account=None, epoch=None):
         """A Pass over the keys below a prefix, or None if there is nothing to divide. May run
         shardctl.
 
         start: the key or token that the listing goes on after, None or "": from its beginning.
         every_version: keys that are not in the node's listing are shown, too, to the rank of the next
-        key. account: instead of find()'s.
+        key. account: instead of find()'s. epoch: in which a listing that goes on was begun, None: not known.
         """
         prefix, delimiter = prefix or "", delimiter or ""
         touched = self._touched(prefix, delimiter)
@@ -241,7 +241,8 @@ class Share:
             native().run_set_listed(one.number)
             one.begun = one.begun or one.begins(prefix, start)
         rules, world = _rules()
-        epoch = self._find_epoch(touched, [one for one in touched if one.begins(prefix, start)])
+        begun = [one for one in touched if one.begins(prefix, start)]
+        epoch = self._find_epoch(touched, begun) if epoch is None or begun else epoch
         listings = {}
         if rules.strategy == b"hash" and rules.has_listing:
             warn_once("SHARD_LISTING is not used: SHARD_STRATEGY=hash takes none; unset one",
