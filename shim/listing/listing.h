@@ -89,6 +89,9 @@ int shard_names_next(struct shard_position *p);
  */
 int64_t shard_names_lower_bound(const struct shard_table *table, const char *name, size_t length);
 
+/* The position of a name; -ENOENT, -EBADMSG or -ENOMEM. */
+int64_t shard_names_find(const struct shard_table *table, const char *name, size_t length);
+
 /*
  * Positions [*begin, *end) of the names below directory path[length], which ends in a slash, or is
  * "" for the root. Not for SHARD_ORDER_BASENAME and _KEEP. 0 or -EBADMSG.

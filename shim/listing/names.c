@@ -471,6 +471,12 @@ int64_t shard_names_lower_bound(const struct shard_table *t, const char *name, s
   return find_lower_bound(t, name, length, &ignored);
 }
 
+int64_t shard_names_find(const struct shard_table *t, const char *name, size_t length) {
+  bool equal;
+  int64_t at = find_lower_bound(t, name, length, &equal);
+  return at < 0 || equal ? at : -ENOENT;
+}
+
 int shard_names_below(const struct shard_table *t, const char *path, size_t length, uint64_t *begin,
                       uint64_t *end) {
   *begin = 0;
@@ -499,12 +505,9 @@ int shard_names_below(const struct shard_table *t, const char *path, size_t leng
 }
 
 int64_t shard_listing_find(const struct shard_listing *l, const char *name) {
-  bool equal;
-  if (shard_codec_is_manifest_order(l->names.order)) {
-    return -ENOTSUP;
-  }
-  int64_t at = find_lower_bound(&l->names, name, strlen(name), &equal);
-  return at < 0 || equal ? at : -ENOENT;
+  return shard_codec_is_manifest_order(l->names.order)
+             ? -ENOTSUP
+             : shard_names_find(&l->names, name, strlen(name));
 }
 
 /* ---- attributes --------------------------------------------------------------------------- */

@@ -25,17 +25,11 @@ struct compared {
   size_t size;
 };
 
-static bool has(const struct shard_table *t, const char *name, size_t length) {
-  SHARD_POSITION(p, t);
-  int64_t at = shard_names_lower_bound(t, name, length);
-  return at >= 0 && (uint64_t)at < t->count && shard_names_seek(&p, t, (uint64_t)at) == 0 &&
-         shard_names_next(&p) == 1 && p.length == length && memcmp(p.name, name, length) == 0;
-}
-
 /* Whether the listing has an entry, or leaves it out as part of a table. */
 static bool is_listed(const struct compared *c, const char *name, size_t length) {
   const char *table;
-  return has(&c->l->others, name, length) || shard_listing_find(c->l, name) >= 0 ||
+  return shard_names_find(&c->l->others, name, length) >= 0 ||
+         shard_names_find(&c->l->names, name, length) >= 0 ||
          shard_listing_table_of(c->l, name, length, &table) != NULL;
 }
 

@@ -22,23 +22,15 @@
 /* Whether the listing has the directory `path`: it was there when the listing was made. */
 static int was_listed(const struct shard_listing *l, const char *path, size_t length) {
   const struct shard_table *t = &l->others;
-  SHARD_POSITION(p, t);
   struct shard_attributes attributes;
   if (length == 0) {
     return 1;
   }
-  int64_t at = shard_names_lower_bound(t, path, length);
-  if (at < 0 || (uint64_t)at >= t->count) {
-    return at < 0 ? (int)at : 0;
+  int64_t at = shard_names_find(t, path, length);
+  if (at < 0) {
+    return at == -ENOENT ? 0 : (int)at;
   }
-  int rc = shard_names_seek(&p, t, (uint64_t)at);
-  if (rc == 0) {
-    rc = shard_names_next(&p);
-  }
-  if (rc <= 0 || p.length != length || memcmp(p.name, path, length) != 0) {
-    return rc < 0 ? rc : 0;
-  }
-  rc = shard_names_attributes(t, (uint64_t)at / SHARD_BLOCK_NAMES, &attributes);
+  int rc = shard_names_attributes(t, (uint64_t)at / SHARD_BLOCK_NAMES, &attributes);
   return rc ? rc : attributes.type[(uint64_t)at % SHARD_BLOCK_NAMES] == DT_DIR;
 }
 
