@@ -65,27 +65,34 @@ struct line {
   const char *root;
 };
 
-/* An object, or an array of texts, alone or in an array. */
-static bool is_json(const struct line *l) {
+/* What a line has between the blanks, brackets and commas of an array; *array: a bracket opens it.
+ */
+static struct line find_element(const struct line *l, bool *array) {
   size_t at = 0, end = l->length;
   for (; at < end && strchr(" \t[", l->text[at]); at++) {
   }
   for (; end > at && strchr(" \t],", l->text[end - 1]); end--) {
   }
-  if (end - at < 2) {
-    return false;
-  }
-  const char *text = l->text + at, last = l->text[end - 1];
-  if (*text == '"') {
-    return last == '"' && at > 0 && text[-1] == '[';
-  }
-  for (at = 1; text[at] == ' '; at++) {
-  }
-  return *text == '{' && last == '}' && text[at] == '"';
+  *array = at > 0 && l->text[at - 1] == '[';
+  return (struct line){l->text + at, end - at, l->root};
 }
 
+/* Texts in an array. */
 static bool is_array(const struct line *l) {
-  return l->length > 2 && memcmp(l->text, "[\"", 2) == 0;
+  bool array;
+  struct line e = find_element(l, &array);
+  return array && e.length > 1 && *e.text == '"' && e.text[e.length - 1] == '"';
+}
+
+/* An object, alone or in an array. */
+static bool is_object(const struct line *l) {
+  bool array;
+  struct line e = find_element(l, &array);
+  size_t at = 1;
+  while (at < e.length && e.text[at] == ' ') {
+    at++;
+  }
+  return e.length > 1 && *e.text == '{' && e.text[e.length - 1] == '}' && e.text[at] == '"';
 }
 
 /* A quoted word, alone or the first of a row. */
@@ -153,7 +160,7 @@ static const struct row {
 } rows[] = {
     {is_array, "is an array of JSON",
      "print its names: jq -j '.[]+\"\\u0000\"' FILE | shardctl index - -0"},
-    {is_json, "is JSON", "print its key: jq -j '.key+\"\\u0000\"' FILE | shardctl index - -0"},
+    {is_object, "is JSON", "print its key: jq -j '.key+\"\\u0000\"' FILE | shardctl index - -0"},
     {is_quoted, "is in double quotes",
      "take its column (DuckDB: read_csv(..., header=false)), or --from s3-inventory manifest.json"},
     {is_lite, "ends as dwalk's light form does", "--from dwalk"},

@@ -716,15 +716,15 @@ static int read_all(void *context, struct shard_intake *intake, char *err, size_
   }
   if (readers[0]) {
     read_texts(all, readers[0]);
+  } else {
+    all->rc = -ENOMEM;
   }
   for (size_t i = 0; i < n; i++) {
     if (started[i]) {
       pthread_join(threads[i], NULL);
     }
-    all->rc = readers[0] ? all->rc : -ENOMEM;
-    free(i > 0 ? readers[i] : NULL);
+    free(readers[i]);
   }
-  free(readers[0]);
   shard_file_close(root);
   if (all->rc == 0 && all->given == 0 && all->told->outside > 0) {
     return shard_error_set(err, size, -EINVAL,
