@@ -11,10 +11,9 @@ struct shard_listing;
  * Open the listing `what`; or make one of the directory, the bucket (--start-after, --end-before
  * and --no-sign-request say which keys, and how) or the manifest `what`, in a temporary folder, and
  * open it: its file is gone afterwards. manifest: it is one, whatever its name. Where ranks share
- * it
- * (--size of 2 or more), sets of files without --sample are an error, and tables are left out, with
- * a warning, as under the shard view. CTL_DONE and *out, to be closed; or another status after a
- * message.
+ * the listing (--size of 2 or more), sets of files without --sample are an error, and tables are
+ * left out, with a warning, as under the shard view. CTL_DONE and *out, to be closed; or another
+ * status after a message.
  */
 int ctl_opening(const char *what, bool manifest, struct shard_listing **out);
 
