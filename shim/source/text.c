@@ -716,7 +716,7 @@ static int read_all(void *context, struct shard_intake *intake, char *err, size_
   }
   if (readers[0]) {
     read_texts(all, readers[0]);
-  } else {
+  } else if (n > 0) { /* an inventory may have no part */
     all->rc = -ENOMEM;
   }
   for (size_t i = 0; i < n; i++) {
