@@ -18,7 +18,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 # Against faults of memory (tests/behaviour/hardened.sh). Left off: -z now of libshard.so, which costs each process; its mark
 # of shadow stacks where libc's crti.o has none, as on Debian; _FORTIFY_SOURCE without optimization, and under sanitizers,
 # which watch in their own way.
-MACHINE := $(shell $(CC) -dumpmachine)
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 HARDEN := -fstack-protector-strong -fstack-clash-protection $(if $(filter x86_64-%,$(MACHINE)),-fcf-protection) \
           $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
 FORTIFY = $(if $(SANITIZE),,$(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
