@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/kernel.h"
+#include "base/path.h"
 #include "base/workspace.h"
 #include "base/xxh64.h"
 #include "host/place.h"
@@ -36,7 +37,9 @@ struct shard_opens_dataset *shard_opens_dataset(int i) {
 int shard_opens_find(const char *path, bool program) {
   unsigned n = atomic_load(&added);
   for (unsigned i = 0; i < n; i++) {
-    if (datasets[i].program == program && strcmp(datasets[i].path, path) == 0) {
+    /* A client's prefix has a slash at its end, and an item of SHARD_DATASET may have none. */
+    const char *below = shard_path_below(path, datasets[i].path);
+    if (datasets[i].program == program && below && !*below) {
       return (int)i;
     }
   }

@@ -246,15 +246,14 @@ def statistics(buckets):
     listing, get = ["paginator", {"bucket": "train", "Prefix": "train/"}], "get_all"
     listing_file = os.path.join(buckets.folder, "train.listing")
     buckets.shardctl("index", "s3://train/train/", "-o", listing_file).check_returncode()
-    for how, more in (("range", ()), ("hash", ("--listing", listing_file))):
+    for how, dataset, more in (("range", "s3://train/train/", ()), ("hash", "s3://train/train", ("--listing", listing_file))):
         stats = os.path.join(buckets.folder, f"stats-{how}")
         owners = buckets.owners("s3://train/train/", 2, SHARD_STRATEGY=how)
         buckets.jobs += 1
         started = []
         for rank in range(2):
             own = [one for one in buckets.made["train"] if owners.get(one[0]) == rank]
-            env = buckets.shard_environment("s3://train/train/", rank, 2, SHARD_STRATEGY=how,
-                                            SHARD_STATS=stats)
+            env = buckets.shard_environment(dataset, rank, 2, SHARD_STRATEGY=how, SHARD_STATS=stats)
             started.append(Child(env).ask("client:answers", [[listing, [get, {"bucket": "train", "keys": own}]]]))
         said = [child.answers() for child in started]
         for child in started:
