@@ -100,7 +100,8 @@ static int add_dataset(const struct shard_dataset_item *item) {
   d->url = url;
   root->path = path;
   int rc = shard_place_look(root, &now);
-  if (rc != 0 && !shard_error_is_shortage(rc)) {
+  /* After a fault of the variables, which was printed, the path may not be the one that was meant. */
+  if (rc != 0 && !shard_error_is_shortage(rc) && !shard_config()->error[0]) {
     warn_of_root(path, -rc);
   }
   return 0;
