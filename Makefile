@@ -25,23 +25,24 @@ FORTIFY = $(if $(SANITIZE),,$(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTI
 # The same bytes wherever the source lies.
 ALL_CFLAGS = -std=gnu17 $(HARDEN) $(CFLAGS) $(WARN) $(SANITIZE) -ffile-prefix-map="$(CURDIR)"=. -fPIC -fvisibility=hidden -pthread -MD -MP
 
+comma := ,
 # Which files of the rooms of shim/ (shim/README.md) each product has. libshard.so needs libc only.
-BOTH := $(addprefix base/,crc32c error file filesystem path plain process size trust version words workspace) \
-        $(addprefix config/,config dataset launcher listings log pattern) \
+BOTH := $(addprefix base/,crc32c error file filesystem path process size trust utf8 version words workspace) \
+        $(addprefix config/,config dataset_list launcher listing_list log path_template) \
         $(addprefix listing/,identity markers names options reader samples) \
         $(addprefix shard/,permute shard) \
         $(addprefix cache/,cachedir collect filenames job lock safe)
 LIB := $(BOTH) \
-       $(addprefix host/,builder climb go place real self) \
-       $(addprefix cache/,cache given kept make request) \
+       $(addprefix host/,builder go inode library locate real) \
+       $(addprefix cache/,cache make permutation request user_listing) \
        $(addprefix stats/,log opens rank_page stats) \
-       $(addprefix view/,choose datasets keys loading once serve view window) \
+       $(addprefix view/,bucket_keys datasets load once prepare serve view window) \
        $(addprefix adapter/,adapter compress elements python quicken) \
        $(addprefix interpose/,dents dir fts ftw glob guard handles init open scandir wordexp)
-CTL := $(BOTH) base/whole \
+CTL := $(BOTH) base/atomic_file \
        $(addprefix build/,batch build facts intake memory merge progress run sets sorter spool writer) \
        $(addprefix source/,compare directory forms inventory text walk) \
-       $(addprefix source/s3/,account answer bucket client fault folders list object page provider sigv4 split url) \
+       $(addprefix source/s3/,account answer client folders list object page prefix provider sigv4 split url xml) \
        $(patsubst shim/%.c,%,$(wildcard shim/ctl/*.c))
 
 LIB_OBJ := $(LIB:%=$(BUILD)/obj/%.o) $(BUILD)/obj/adapter/sources.o
@@ -54,7 +55,7 @@ lib: $(BUILD)/libshard.so
 
 # What is missing is said before anything is compiled that needs it.
 $(filter-out $(LIB_OBJ),$(CTL_OBJ)): | $(BUILD)/gen/libraries.ok
-LIBRARIES := $(if $(SANITIZE),,jemalloc) libcurl expat openssl json-c
+LIBRARIES := $(if $(SANITIZE),,jemalloc) libcurl openssl json-c
 $(BUILD)/gen/libraries.ok: scripts/libraries.sh
 	@mkdir -p $(@D)
 	$(Q)sh $< "$(CC) $(CPPFLAGS) $(CFLAGS)" $(LIBRARIES)
@@ -71,7 +72,7 @@ $(BUILD)/obj/%.o: shim/%.c Makefile
 
 # What C declares, as Python.
 CONTRACT := $(BUILD)/gen/adapter/contract.py
-DECLARED := include/libshard.h shim/adapter/clients.def
+DECLARED := include/libshard.h shim/adapter/api.h shim/adapter/clients.def
 $(CONTRACT): scripts/contract.awk $(DECLARED)
 	@mkdir -p $(@D)
 	$(Q)awk -f scripts/contract.awk $(DECLARED) > $@.tmp && mv $@.tmp $@
@@ -120,9 +121,12 @@ $(BUILD)/libshard.so: $(LIB_OBJ) $(EXPORTS)
 	  -Wl,--no-undefined -Wl,--as-needed -o $@ $(LIB_OBJ) -ldl -pthread
 	$(Q)ln -sf libshard.so $@.1
 
+# A program's LD_LIBRARY_PATH may lead shardctl to libraries that it cannot use: those that it was linked with go first
+# (DT_RPATH).
+RPATH = $(addprefix -Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma),$(sort $(foreach l,curl crypto json-c,$(dir $(realpath $(shell $(CC) -print-file-name=lib$l.so))))))
 $(BUILD)/shardctl: $(CTL_OBJ)
 	@echo "  LD   $@"
-	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -pie -Wl,--export-dynamic-symbol=shard_is_shardctl -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $(CTL_OBJ) -lm -lcurl -lexpat -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE) -pie -Wl,--export-dynamic-symbol=shard_is_shardctl -Wl,-z,relro,-z,now,-z,noexecstack $(RPATH) -o $@ $(CTL_OBJ) -lm -lcurl -lcrypto -ljson-c $(if $(SANITIZE),,-ljemalloc) -ldl -pthread
 
 # Where they run there must be a glibc that is as new.
 $(BUILD)/gen/glibc.ok: $(BUILD)/libshard.so $(BUILD)/shardctl
@@ -135,7 +139,7 @@ T := $(BUILD)/tests
 # Unit tests link all objects but the entry points, and those that have versioned symbols.
 NOT_IN_UNIT := ctl/main interpose/init $(addprefix interpose/,open ftw fts glob wordexp scandir)
 ALL_OBJ := $(sort $(filter-out $(NOT_IN_UNIT:%=$(BUILD)/obj/%.o),$(LIB_OBJ) $(CTL_OBJ)))
-UNIT := cache memory log crc32c text options permute shard rank_page launcher config listing damage unchecked whole sort walk json climb serve descriptors once workspace $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
+UNIT := cache memory crc32c text options permute shard rank_page launcher config listing damage unchecked atomic_file sort walk json inode serve once workspace $(addprefix s3_,accounts answers client layouts pages providers ranges signatures splits url)
 UNIT_BIN := $(UNIT:%=$(T)/test_%)
 PROGRAMS := getdents count names shares forbid slowfs
 LINKED_BIN := $(T)/access
@@ -151,7 +155,7 @@ $(BUILD)/libshard.a: $(ALL_OBJ)
 $(T)/test_%: tests/unit/test_%.c $(BUILD)/libshard.a | $(BUILD)/gen/cmocka.ok
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
-	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -o $@ $< $(BUILD)/libshard.a -lcmocka -lm -lcurl -lexpat -lcrypto -ljson-c -ldl
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -o $@ $< $(BUILD)/libshard.a -lcmocka -lm -lcurl -lcrypto -ljson-c -ldl
 
 $(PROGRAM_BIN): $(T)/%: tests/programs/%.c
 	@mkdir -p $(@D)
@@ -176,7 +180,7 @@ $(FUZZ_BIN): $(wildcard tests/fuzz/*.h)
 $(FUZZ_BIN): $(T)/fuzz_%: tests/fuzz/%.c $(FUZZ_MAIN) $(BUILD)/libshard.a
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
-	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(FUZZ_LINK) -Itests/fuzz -o $@ $< $(FUZZ_MAIN) $(BUILD)/libshard.a -lm -lcurl -lexpat -lcrypto -ljson-c -ldl
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(FUZZ_LINK) -Itests/fuzz -o $@ $< $(FUZZ_MAIN) $(BUILD)/libshard.a -lm -lcurl -lcrypto -ljson-c -ldl
 
 .PHONY: tests-built fuzz-built unit setup
 tests-built: all $(UNIT_BIN) $(PROGRAM_BIN) $(LINKED_BIN) $(PRELOADS)
@@ -210,15 +214,13 @@ run-%:
 	$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=1 tests-built fuzz-built
 	$(Q)python3 -m tests.run $* $(if $(value FILTER),--filter '$(value FILTER)')
 
-# make test-dlio DLIO=/path/to/tree [PYTHON=...]: the same-run matrix on another DLIO; from a bucket
-# too, if the tree can read one and the interpreter has s3torchconnector.
+# make test-dlio DLIO=/path/to/tree [PYTHON=...]: the same-run matrix on another DLIO.
 ifeq ($(DLIO),)
 test-dlio: run-dlio
 else
 test-dlio:
 	$(Q)$(MAKE) --no-print-directory $(JOBS) tests-built
 	$(Q)$(or $(PYTHON),$(VENV_PYTHON)) -m tests.dlio.matrix --active --dlio $(DLIO)
-	$(Q)$(VENV_PYTHON) -m tests.dlio.s3_dlio --dlio $(DLIO) --python $(or $(PYTHON),$(VENV_PYTHON))
 endif
 
 # Races, again and again on a busy machine: make soak ROUNDS=100. Not a part of make test.
@@ -327,8 +329,6 @@ bench: setup
 
 # ---- installation -------------------------------------------------------------------------
 
-COMPLETIONS := bash-completion/completions/shardctl zsh/site-functions/_shardctl fish/vendor_completions.d/shardctl.fish
-SHARE = $(DESTDIR)$(PREFIX)/share
 .PHONY: install uninstall deb wheel dist clean
 install: all
 	install -D -m 755 $(BUILD)/libshard.so $(DESTDIR)$(LIBDIR)/libshard.so
@@ -338,15 +338,13 @@ install: all
 	install -D -m 644 shim/man/shardctl.1 $(DESTDIR)$(MANDIR)/man1/shardctl.1
 	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man7 shim/man/libshard.7 shim/man/libshard-dlio.7 shim/man/libshard-examples.7 \
 	  shim/man/libshard-pytorch.7 shim/man/libshard-s3.7 shim/man/libshard-shares.7
-	mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig $(dir $(COMPLETIONS:%=$(SHARE)/%))
+	mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' scripts/package/libshard.pc \
 	  >$(DESTDIR)$(LIBDIR)/pkgconfig/libshard.pc
-	set -e; for shell in bash zsh fish; do for file in $(COMPLETIONS:%=$(SHARE)/%); do \
-	  case $$file in $(SHARE)/$$shell*) $(BUILD)/shardctl --completion $$shell >$$file ;; esac; done; done
 
 uninstall:
 	rm -f $(DESTDIR)$(LIBDIR)/libshard.so $(DESTDIR)$(LIBDIR)/libshard.so.1 $(DESTDIR)$(PREFIX)/bin/shardctl \
-	  $(DESTDIR)$(LIBDIR)/pkgconfig/libshard.pc $(COMPLETIONS:%=$(SHARE)/%) \
+	  $(DESTDIR)$(LIBDIR)/pkgconfig/libshard.pc \
 	  $(DESTDIR)$(PREFIX)/include/libshard.h \
 	  $(DESTDIR)$(MANDIR)/man1/shardctl.1 $(DESTDIR)$(MANDIR)/man7/libshard.7 \
 	  $(DESTDIR)$(MANDIR)/man7/libshard-dlio.7 $(DESTDIR)$(MANDIR)/man7/libshard-examples.7 \

@@ -1,6 +1,6 @@
-# contract.awk - print as Python what C declares: awk -f contract.awk libshard.h clients.def
+# contract.awk - print as Python what C declares: awk -f contract.awk libshard.h api.h clients.def
 #
-# Of the header its numbers, enums and structures, and FUNCTIONS[name] = (result, [parameters]), as
+# Of the headers their numbers, enums and structures, and FUNCTIONS[name] = (result, [parameters]), as
 # ctypes has them; of the table its rows. What this cannot read ends the build.
 
 # The Python of a C declaration such as "const char digest[65]"; `name` becomes its name.
@@ -81,7 +81,7 @@ BEGIN {
   for (i = 1; i < n; i += 2) {
     types[words[i]] = words[i + 1]
   }
-  print "\"\"\"contract: made of libshard.h and clients.def by scripts/contract.awk; do not edit.\"\"\""
+  print "\"\"\"contract: made of libshard.h, api.h and clients.def by scripts/contract.awk; do not edit.\"\"\""
   print "from ctypes import *\n\nFUNCTIONS, CLIENTS = {}, {}"
 }
 

@@ -13,7 +13,6 @@ row() {
 	case $1 in
 	jemalloc) echo "stdlib.h -ljemalloc libjemalloc-dev jemalloc-devel" ;;
 	libcurl) echo "curl/curl.h -lcurl libcurl4-openssl-dev libcurl-devel" ;;
-	expat) echo "expat.h -lexpat libexpat1-dev expat-devel" ;;
 	openssl) echo "openssl/evp.h -lcrypto libssl-dev openssl-devel" ;;
 	json-c) echo "json-c/json.h -ljson-c libjson-c-dev json-c-devel" ;;
 	cmocka) echo "cmocka.h -lcmocka libcmocka-dev libcmocka-devel" ;;

@@ -19,7 +19,7 @@ export LC_ALL=C
 cd "$(dirname "$0")/.."
 
 level=${1:-test}
-products="gcc make libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libexpat1-dev"
+products="gcc make libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev"
 units="python3 libcmocka-dev"
 lint="clang-format clang-tidy"
 fuzzer="clang libclang-rt-dev zstd"

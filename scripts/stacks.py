@@ -19,7 +19,7 @@ import sys
 MOST = 6 * 1024
 
 # The constructor, and what only it calls by a pointer: how a variable is read.
-EXEMPT = {"shard_init", "take_listings", "shard_listings_fault"}
+EXEMPT = {"shard_init", "take_listings", "shard_listing_list_fault"}
 
 # Where a call by a pointer leads: to these functions of ours, or to others' ().
 POINTERS = {
@@ -32,13 +32,13 @@ POINTERS = {
     "shard_collect_each": ("collect", "remove_old"),
     "collect": (),  # shardctl's: libshard.so has none there
     "shim/config/config.c": (),  # the constructor's
-    "shim/host/climb.c": (),  # libc's open(), maybe by our wrapper: it returns at once where libshard lists; called by
+    "shim/host/inode.c": (),  # libc's open(), maybe by our wrapper: it returns at once where libshard lists; called by
     # the adapter's functions it may take its own way, 4.4 KiB behind 1.4 of theirs
     "shim/view": (),  # libc's getdents64()
 }
 
 REPEATS = {
-    "fits": 2,  # PyTorch's row asks for torchrun's
+    "row_is_set": 2,  # PyTorch's row asks for torchrun's
     "is_same": 8,  # a sample of DLIO's is a tuple of tuples; three levels were seen
     "walk_directory": 1, "visit_entry": 1,  # nftw: one for each level of the tree, as in libc
 }

@@ -37,7 +37,7 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM
 
-libraries="libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libexpat1-dev libcmocka-dev findutils"
+libraries="libc6-dev libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libcmocka-dev findutils"
 # unpack: arm64 packages into $root, with lists, cache and a state of apt's that are not this machine's
 unpack() {
 	local state=$AARCH64/apt package

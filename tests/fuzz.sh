@@ -28,7 +28,6 @@ seeds() {
 	{ printf '\1' && cat "$1/names"; } >"$1/manifest/sorted"
 	{ printf '\4' && gzip -c "$1/names"; } >"$1/manifest/gzip"
 	{ printf '\10' && zstd -qc "$1/names"; } >"$1/manifest/zstd"
-	{ printf '\203' && sed "s|.*|/data/&\|F|" "$1/names"; } >"$1/manifest/dwalk"
 	{ printf '\1' && sed 's|.*|{"key":"&"}|' "$1/names"; } >"$1/manifest/json"
 	mkdir -p "$1/inventory"
 	for n in "" ", VersionId, IsLatest, IsDeleteMarker"; do

@@ -34,7 +34,7 @@ VENV_DALI = os.path.join(paths.REPO, ".venv-dali", "bin", "python")
 WAITING = ("crowd", "faultmatrix", "interleaved", "manifests", "progress")  # for about half of their time, or more
 # Of situations in which libshard does the same, for another reason, one is enough before a landing.
 ONCE = ("^(?!view-global|adapter-off$|unknown-version-|misspelt|bad-timeout|cache-missing|cache-is-a|listing-given-f"
-        "|listing-missing|listing-truncated|plugin-sorted)")
+        "|listing-missing|listing-truncated)")
 # What four ranks do as two do, which costs the most.
 FOUR = "^(?!.*-(random|subset|missing-eval)|(pytorch-jpeg|tensorflow-npz)-folders-threads|tensorflow-.*(sample_shuffle|folders-file))"
 # Of the ways in which shardctl fails, one; and one rank without descriptors, not all.

@@ -23,7 +23,7 @@ if [ -z "${IN_SYSTEMS:-}" ]; then
 fi
 mount --make-rprivate / || exit 2
 
-products="gcc libc6-dev make binutils libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev libexpat1-dev"
+products="gcc libc6-dev make binutils libjemalloc-dev libssl-dev libjson-c-dev libcurl4-openssl-dev"
 checks="libcmocka-dev python3 procps e2fsprogs zstd strace file openmpi-bin openmpi-common libopenmpi-dev"
 behaviour="build calls patterns shardview manifests trees badinput"
 
@@ -94,11 +94,11 @@ mount_system() {
 }
 # No library of shardctl's is seen by the compiler: a line for each; and `make lib` builds all the same.
 missing_libraries() {
-	local expected="jemalloc libcurl expat openssl json-c" name out
+	local expected="jemalloc libcurl openssl json-c" name out
 	local hide="$SYSTEMS/$1/usr/include/hidden"
 	out=$(inside "$1" sh -c '
 		hidden=$(mktemp -d) && mkdir $hidden/curl $hidden/openssl $hidden/json-c
-		for h in curl/curl expat openssl/evp json-c/json; do echo "#error hidden" >$hidden/$h.h; done
+		for h in curl/curl openssl/evp json-c/json; do echo "#error hidden" >$hidden/$h.h; done
 		echo "hidden!" >$hidden/libjemalloc.so
 		make CC="gcc -I$hidden -L$hidden" BUILD=/tmp/bare; echo "status $?"
 		make CC="gcc -I$hidden -L$hidden" BUILD=/tmp/bare lib && ls -l /tmp/bare/libshard.so' 2>&1)

@@ -39,9 +39,7 @@ take() {
 }
 take libshard1 "usr/lib/$triplet/libshard.so" "usr/lib/$triplet/libshard.so.1" usr/share/man/man7
 take libshard-dev usr/include/libshard.h "usr/lib/$triplet/pkgconfig/libshard.pc"
-take shardctl usr/bin/shardctl usr/share/man/man1 usr/share/bash-completion usr/share/fish
-mkdir -p "$work/shardctl/usr/share/zsh/vendor-completions"
-mv "$work/all/usr/share/zsh/site-functions/_shardctl" "$work/shardctl/usr/share/zsh/vendor-completions/"
+take shardctl usr/bin/shardctl usr/share/man/man1
 left=$(find "$work/all" -type f)
 [ -z "$left" ] || { echo "deb: no package takes $left" >&2; exit 1; }
 

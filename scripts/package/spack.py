@@ -11,7 +11,6 @@ class Libshard(MakefilePackage):
 
     depends_on("c", type="build")
     depends_on("curl")
-    depends_on("expat")
     depends_on("json-c")
     depends_on("openssl")
     depends_on("jemalloc")

@@ -5,7 +5,7 @@
     python3 scripts/package/wheel.py [FOLDER]     into FOLDER, or build/packages
 
 `python -m libshard` prints the path that LD_PRELOAD is to name. Nothing is imported into a program that
-runs under the library. shardctl needs the machine's libcurl, OpenSSL, expat, json-c and jemalloc, as the
+runs under the library. shardctl needs the machine's libcurl, OpenSSL, json-c and jemalloc, as the
 one of `make install` does. What was built alike is packed alike, byte for byte.
 """
 import base64

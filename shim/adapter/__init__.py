@@ -13,19 +13,28 @@ buckets: clients that list a bucket of SHARD_DATASET get this rank's keys; see b
 
 The modules, each built on those above it:
 
-    contract             what C declares: libshard.h and clients.def, by scripts/contract.awk
-    native, listing      the functions of libshard.h; a listing that this process has mapped
-    objects              the buckets that DLIO has listed, whose objects SHARD_STATS counts
+    contract             what C declares: libshard.h, api.h and clients.def, by scripts/contract.awk
+    native, mapped_listing   the functions of libshard.h and api.h; a listing that this process has mapped
     list_like            what acts as a list or dict, and becomes one when it is changed
-    shuffles, sequences  numpy's shuffle kept once per node; what acts as DLIO's lists and dicts, and
-                         answers in C what is asked of each sample (elements.c)
-    columns              what DLIO has made of its files, compressed (compress.c)
-    recognise, genuine   which DLIO this is, and whether what runs is what was recognised
+    kept                 arrays of numbers in the node's cache
+    numbered             file names that a program makes by counting
+    shuffles, sequences  numpy's shuffle; what acts as DLIO's lists and dicts
+    columns              what DLIO has made of its files, compressed
+    recognise            which DLIO this is, and whether what runs is what was recognised
     patching             how its modules are changed as they are imported
     compressing          when DLIO's lists and maps are compressed, and when they are real
     parts                what families are put together from
     dlio                 the families, a module each
-    buckets              the clients of buckets, a module each; built on native, listing, patching
+    buckets              the clients of buckets, a module each; built on native, mapped_listing, patching
+
+The modules in C:
+
+    adapter              the audit hook, and the package's start
+    python               CPython's functions, found by dlsym()
+    api                  what the package calls in libshard.so, beside libshard.h
+    quicken              gives classes of sequences, list_like and columns their methods in C
+    elements             an element of a FileList or of Indices
+    compress             loops over the lists that columns compresses
 
 How it gets in, in order:
  1. At the first import of dlio_benchmark (or of a client, adapter/clients.def), or of a module of
@@ -34,6 +43,19 @@ How it gets in, in order:
  2. dlio.start() looks for the family whose functions are those of the DLIO that is installed. If
     there is none, a warning says so, and nothing is changed.
  3. The modules that the family patches are patched as they are imported.
+
+The way of a path, from initialize() to a worker's open() (PyPI's DLIO 2.0.0, PyTorch):
+ 1. parts/benchmark.py, patch_initialize(): DLIO's own initialize() runs, between two collective calls
+    of parts/compare_ranks.py.
+ 2. parts/file_storage.py, _walk(): the storage's walk_node() answers from the node's listing
+    (mapped_listing.py, Listing.of_dataset(); in C cache/cache.c): a PlaceholderNames of parts/placeholders.py, which
+    stands for all names while initialize() concatenates and counts.
+ 3. parts/config.py, derive_configurations(): gets the FileList (sequences.py) that the placeholder
+    stands for; get_global_map_index() of dlio/pypi.py gives a SampleMap of numbers.
+ 4. parts/loaders.py, patch_torch(): the sampler's indices are Indices. Workers unpickle a FileList as
+    the listing's file and digest (FileList.__reduce__(), Listing.of_file()).
+ 5. A worker asks filename_list[i]: elements.c finds the position and reads the name from the mapping;
+    DLIO's reader opens the path. interpose/open.c counts it for SHARD_STATS.
 
 libshard-dlio(7) lists every change ("What it changes in DLIO").
 """

@@ -26,13 +26,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adapter/api.h"
 #include "adapter/python.h"
 #include "adapter/sources.h"
 #include "base/file.h"
 #include "base/kernel.h"
 #include "config/config.h"
-#include "host/self.h"
-#include "libshard.h"
+#include "host/library.h"
 
 #define PACKAGE "_libshard"
 #define BUCKETS_PACKAGE "_libshard.buckets"
@@ -107,13 +107,13 @@ static bool run_text(object *dict, const char *text, const char *file) {
 /* The same for __init__.py, with what it needs to know. */
 static bool run_init(object *dict) {
   char self[PATH_MAX] = "";
-  shard_self_path(self, sizeof(self));
+  shard_library_path(self, sizeof(self));
   const struct shard_adapter_source *init = shard_adapter_sources;
   while (strcmp(init->file, INIT) != 0) {
     init++;
   }
   object *path = py.PyUnicode_DecodeFSDefaultAndSize(self, (ssize_t)strlen(self));
-  object *handle = py.PyLong_FromVoidPtr(shard_self_handle());
+  object *handle = py.PyLong_FromVoidPtr(shard_library_handle());
   object *texts = path && handle ? sources() : NULL;
   bool ran = texts && py.PyDict_SetItemString(dict, "__builtins__", py.PyEval_GetBuiltins()) == 0 &&
              py.PyDict_SetItemString(dict, "LIBRARY", path) == 0 &&
@@ -205,49 +205,23 @@ static int on_audit(const char *event, object *args, void *unused) {
   return rc;
 }
 
-/* Whether one of CPython's own arguments is `flag`, or `-X option`; option "": a letter alone. */
-static bool has_argument(const char *line, size_t size, char flag, const char *option) {
-  const char *end = line + size, *arg = line + strlen(line) + 1; /* past the program's name */
-  for (; arg < end && arg[0] == '-' && arg[1]; arg += strlen(arg) + 1) {
-    for (const char *letter = arg + 1; *letter; letter++) {
-      if (*letter == 'c' || *letter == 'm' || *letter == '-') {
-        return false; /* what follows belongs to the program (or is a long option) */
-      }
-      if (*letter == flag && !*option) {
-        return true;
-      }
-      if (*letter == 'X' || *letter == 'W') {
-        const char *value = letter[1] ? letter + 1 : arg + strlen(arg) + 1;
-        if (*letter == flag && value < end && strcmp(value, option) == 0) {
-          return true;
-        }
-        arg = value; /* the loop goes on behind the value */
-        break;
-      }
-    }
-  }
-  return false;
-}
-
 /*
  * Whether this interpreter will switch to the debug allocators when it starts. What
  * PySys_AddAuditHook() allocates before would then be freed by another allocator than it came
- * from, which aborts the process at its end.
+ * from, which aborts the process at its end. "-X dev" may be an argument of the program: then
+ * it runs with these allocators, which only takes longer.
  */
 static bool debug_allocators(void) {
   char line[4096];
   int fd = shard_kernel_open(AT_FDCWD, "/proc/self/cmdline", O_RDONLY);
-  ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
+  ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof(line));
   shard_file_close(fd);
-  size_t size = n < 0 ? 0 : (size_t)n;
-  line[size] = 0;
-  bool reads_environment = !has_argument(line, size, 'E', "") && !has_argument(line, size, 'I', "");
-  const char *mode = reads_environment ? getenv("PYTHONDEVMODE") : NULL;
-  const char *allocator = reads_environment ? getenv("PYTHONMALLOC") : NULL;
+  const char *mode = getenv("PYTHONDEVMODE"), *allocator = getenv("PYTHONMALLOC");
   if (allocator && *allocator) {
     return strstr(allocator, "debug");
   }
-  return (mode && *mode) || has_argument(line, size, 'X', "dev");
+  size_t size = n < 0 ? 0 : (size_t)n;
+  return (mode && *mode) || memmem(line, size, "-X\0dev", 7) || memmem(line, size, "-Xdev", 6);
 }
 
 void shard_adapter_init(void) {

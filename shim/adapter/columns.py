@@ -10,23 +10,22 @@ They read as the real ones, types of numbers included, but for a slice, which is
 as handles: of files that stay as long as the process that made them. Who changes one makes a real list or
 dict of it (list_like.py).
 """
-import atexit
 import collections.abc
-import hashlib
 import os
 import struct
 
+from . import kept
 from .list_like import DictLike, ListLike
-from .listing import Listing
+from .mapped_listing import Listing
 from .native import native
-from .sequences import FileList, Quick
+from .sequences import FileList, ElementsInC
 
 TABLE, COLUMN = struct.Struct("@5QQ"), struct.Struct("@QQQqq")  # struct table and column of compress.c
 PATH, NUMBER, SCALAR = range(3)                                 # enum kind
 SCALARS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "intc", "uintc", "longlong",
            "ulonglong", "intp", "uintp")  # numpy's types of numbers
 
-class Unfit(Exception):
+class NotCompressible(Exception):
     """Something that has no compressed form; the text says why."""
 
 
@@ -37,7 +36,7 @@ class Loops:
 loops = Loops()
 
 
-class Paths(Quick):
+class Paths(ElementsInC):
     """Paths as a list: a prefix, and the names of a listing."""
 
     def __init__(self, listing, prefix):
@@ -95,13 +94,13 @@ class Columns:
     keyed, bare  as struct table has them
     columns      of Column
     order        (width, offset) of the rows in the order of their keys; (0, 0): they ascend
-    file, size   what is kept in the node's cache (libshard.h); size 0: nothing
+    file, size   what kept.mapped() takes; size 0: nothing
     """
 
     def __init__(self, rows, keyed, bare, columns, order, file, size):
         self._handle = rows, keyed, bare, columns, order, file, size
         self.rows, self.columns = rows, columns
-        self._memory = _mapped(file, size) if size else None
+        self._memory = kept.mapped(file, size) if size else None
 
     def __reduce__(self):
         return Columns, self._handle
@@ -113,61 +112,6 @@ class Columns:
         packed = TABLE.pack(rows, keyed, bare, width, start + offset, len(columns)) + b"".join(
             COLUMN.pack(one.kind, one.width, start + one.offset, one.start, one.step) for one in columns)
         return packed, paths, tuple(one.type for one in columns), self._memory
-
-
-def _mapped(file, size):
-    """A kept file as an array of bytes; OSError."""
-    import mmap
-
-    import numpy
-
-    fd = native().kept_open(file, size)
-    try:
-        memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
-    finally:
-        os.close(fd)
-    return numpy.frombuffer(memory, numpy.uint8, size, native().KEPT_HEADER)
-
-
-_salt, _made, _maker = "", set(), 0  # what this process has kept: it is removed when the process ends
-
-
-def _kept(arrays, size):
-    """The key by which arrays lie in the node's cache, each of them from a multiple of 8 on."""
-    import mmap
-
-    global _salt, _maker
-    if _maker != os.getpid():
-        _salt, _maker = os.urandom(16).hex(), os.getpid()
-        _made.clear()
-        atexit.register(_remove, _maker)
-    digest = hashlib.sha256(_salt.encode())
-    for array in arrays:
-        digest.update(array)
-    key, at = digest.hexdigest()[:32], native().KEPT_HEADER
-    fd, making = native().kept_begin(key, size)
-    try:
-        if making:
-            good = False
-            try:
-                with mmap.mmap(fd, at + size) as memory:
-                    for array in arrays:
-                        memory[at:at + array.nbytes] = array.tobytes()
-                        at += -(-array.nbytes // 8) * 8
-                good = True
-            finally:
-                native().kept_end(making, good)
-    finally:
-        os.close(fd)
-    _made.add(key)
-    return key
-
-
-def _remove(pid):
-    """At the end of the process that made them."""
-    if pid == os.getpid():
-        for key in _made:
-            native().kept_remove(key)
 
 
 def _narrowed(numbers):
@@ -202,7 +146,7 @@ def _columns(numbers, kinds, keyed, bare):
         order = arrays[-1].itemsize, at
         at += -(-arrays[-1].nbytes // 8) * 8
     return Columns(len(numbers[0]), int(keyed), int(bare), tuple(made), order,
-                   _kept(arrays, at) if at else "", at)
+                   kept.keep(arrays)[0] if at else "", at)
 
 
 class Rows(ListLike):
@@ -302,9 +246,9 @@ if AVAILABLE:
 
 
 def _paths(real):
-    """Paths of a list; Unfit, OSError."""
+    """Paths of a list; NotCompressible, OSError."""
     if type(real[-1]) is not str:
-        raise Unfit("its elements have several types")
+        raise NotCompressible("its elements have several types")
     folder = os.path.commonprefix([real[0], real[-1]]).rpartition("/")
     for prefix in ("".join(folder[:2]), ""):
         try:
@@ -314,10 +258,10 @@ def _paths(real):
         if text is not None:
             break
     else:
-        raise Unfit("not all of its elements are a str that can be a path")
+        raise NotCompressible("not all of its elements are a str that can be a path")
     made = Paths(Listing.of_names(text), prefix)
     if not made.is_quick():
-        raise Unfit("its paths cannot be made of a listing")
+        raise NotCompressible("its paths cannot be made of a listing")
     return made
 
 
@@ -329,21 +273,21 @@ def _is_number(kind):
 
 
 def _types(key, row, bare):
-    """The types of a key, if there is one, and of a row's fields; Unfit."""
+    """The types of a key, if there is one, and of a row's fields; NotCompressible."""
     fields = (row,) if bare else row
     if not bare and type(row) is not tuple:
-        raise Unfit("its elements are of %s" % type(row).__name__)
+        raise NotCompressible("its elements are of %s" % type(row).__name__)
     types = tuple(map(type, (*key, *fields)))
     bad = next((one for one in types[len(key):] if one is not str and not _is_number(one)), None)
     if bad or (key and not _is_number(types[0])):
-        raise Unfit("it has a %s in its elements" % (bad or types[0]).__name__)
+        raise NotCompressible("it has a %s in its elements" % (bad or types[0]).__name__)
     if str not in types:
-        raise Unfit("there is no path in it")
+        raise NotCompressible("there is no path in it")
     return types
 
 
 def _read(real, types, known):
-    """(the Paths that positions are of, an array for each type); Unfit, OSError. known: [(Paths, real list)]."""
+    """(the Paths that positions are of, an array for each type); NotCompressible, OSError. known: [(Paths, real list)]."""
     import numpy
 
     count = len(real)  # another thread may change it: then put() finds that
@@ -356,7 +300,7 @@ def _read(real, types, known):
         listed = []
         read = loops.read(real, types, listed, True, out)
         if read != count:
-            raise Unfit("its element %d has other types" % read)
+            raise NotCompressible("its element %d has other types" % read)
         paths = _paths(listed)
     return paths, numpy.frombuffer(out, numpy.int64).reshape(len(types), count)
 
@@ -372,7 +316,7 @@ def compressed(real, known):
 
     real   an exact list or dict, not empty
     known  [(Paths, the real list that they were made of)], whose paths a map may have
-    Unfit: it has no such form. OSError: the node's cache cannot hold it. MemoryError.
+    NotCompressible: it has no such form. OSError: the node's cache cannot hold it. MemoryError.
     """
     keyed = type(real) is dict
     key = (next(iter(real)),) if keyed else ()

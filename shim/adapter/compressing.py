@@ -25,13 +25,13 @@ DEEP = 3     # so many dicts and objects of DLIO's lie around what is looked at,
 PACKAGE = "dlio_benchmark"
 LOADERS, READERS = PACKAGE + ".data_loader", PACKAGE + ".reader"
 
-wanted = False  # whether this process compresses: set by want()
+enabled = False  # whether this process compresses: set by enable()
 
 
-def want():
+def enable():
     """Compress from now on."""
-    global wanted
-    wanted = columns.AVAILABLE
+    global enabled
+    enabled = columns.AVAILABLE
 
 
 # ---- whose loaders and readers -------------------------------------------------------------------
@@ -49,7 +49,7 @@ def _is_strange(name, value):
     return not value.startswith(home + ".")
 
 
-def unfit(args):
+def why_real(args):
     """Why DLIO needs real lists, in words; None."""
     loader = getattr(args, "data_loader", None)
     loader = getattr(loader, "value", loader)
@@ -140,7 +140,7 @@ def _replace(one, known):
         return _say("%s stays as it is: it is a %s", one.name, type(one.value).__name__)
     try:
         made = columns.compressed(one.value, known)
-    except columns.Unfit as why:
+    except columns.NotCompressible as why:
         if _has_paths(one.value):
             _say("%s stays as it is: %s", one.name, why)
         return None
@@ -157,7 +157,7 @@ def _replace(one, known):
 
 
 def _compress(args):
-    why = "the arguments have no dict" if type(getattr(args, "__dict__", None)) is not dict else unfit(args)
+    why = "the arguments have no dict" if type(getattr(args, "__dict__", None)) is not dict else why_real(args)
     if why is not None:
         return say_once(INFO, "what DLIO has made of its files stays as it is: " + why)
     found, seen, known = {}, {}, []
@@ -225,7 +225,7 @@ def _around(cls, name, args_of):
             _benchmark = weakref.ref(self)
             _note(self)
         owner = args_of(self)
-        if _depth == 0 and wanted and owner is not None:
+        if _depth == 0 and enabled and owner is not None:
             compress(owner)
         return result
 
@@ -273,7 +273,7 @@ def _find_main(module):
         return original(*args, **kwargs)
 
 
-def _list(*values):
+def lazy_list(*values):
     """list(), but that a lazy list becomes a view, where each worker would make a copy."""
     if len(values) == 1 and isinstance(values[0], list_like.ListLike) and hasattr(values[0], "view"):
         return values[0].view()
@@ -288,7 +288,7 @@ def patch_loader(module):
         return
     called = {id(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call)}
     if all(id(one) in called for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id == "list"):
-        vars(module).setdefault("list", _list)
+        vars(module).setdefault("list", lazy_list)
 
 
 def patches(loaders):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * elements.c - an element of a FileList or of Indices (sequences.py) in little more time than a
- * list takes, and the next one (Following of list_like.py).
+ * list takes, and the next one (ListIterator of list_like.py).
  *
  * These are functions in C of classes in Python, whose objects have the layout of all others. They
  * read their attribute _recipe, (recipe, permutation): _write() has put all that it takes to make
@@ -17,14 +17,14 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "adapter/api.h"
 #include "adapter/elements.h"
 #include "base/workspace.h"
-#include "libshard.h"
 
 /* Which name element i is. */
 enum order {
   PLAIN = 0,  /* start + i * step */
-  EPOCH = 1,  /* where EpochShuffle puts start + i * step + shift, of n */
+  EPOCH = 1,  /* where EpochShuffle puts start + i * step, of n */
   NARROW = 4, /* start + indices[i] * step; of uint32_t */
   WIDE = 8,   /* of uint64_t */
 };
@@ -34,20 +34,18 @@ struct recipe {
   uint64_t order; /* enum order */
   const void *indices;
   int64_t start, step;
-  uint64_t n, seed, shift;
-  uint64_t length;                     /* of the list */
-  const struct shard_listing *listing; /* NULL: names are made by the pattern */
-  uint64_t prefix, pattern;            /* bytes; they lie behind the moduli */
-  uint64_t numbers;                    /* in the pattern */
-  uint64_t moduli[];                   /* of each number; 0: it is the name's own */
+  uint64_t n, seed;
+  uint64_t length; /* of the list */
+  const struct shard_listing *listing;
+  uint64_t bytes; /* in the prefix */
+  char prefix[];
 };
 
 static bool find_position(const struct recipe *r, uint64_t i, uint64_t *position) {
   uint64_t start = (uint64_t)r->start, step = (uint64_t)r->step; /* a negative one wraps */
   if (r->order == EPOCH) {
     int64_t epoch = shard_run_epoch();
-    uint64_t at = (start + i * step + r->shift) % r->n;
-    *position = epoch < 0 ? 0 : shard_shuffle(at, r->n, r->seed, (uint64_t)epoch);
+    *position = epoch < 0 ? 0 : shard_shuffle(start + i * step, r->n, r->seed, (uint64_t)epoch);
     return epoch >= 0;
   }
   if (r->order == NARROW) {
@@ -89,77 +87,19 @@ static bool find_listed(const struct shard_listing *listing, uint64_t i) {
   return last.listing;
 }
 
-/* ---- names that are made ------------------------------------------------------------------ */
-
-/* Where something is being printed, and the end of the room for it. */
-struct text {
-  char *at, *end;
-};
-
-static bool put(struct text *t, const char *from, size_t n) {
-  if (n > (size_t)(t->end - t->at)) {
-    return false;
-  }
-  memcpy(t->at, from, n);
-  t->at += n;
-  return true;
-}
-
-static bool put_number(struct text *t, uint64_t number, uint64_t width) {
-  char digits[20], *end = digits + sizeof(digits), *first = end;
-  do {
-    *--first = (char)('0' + number % 10);
-    number /= 10;
-  } while (number);
-  uint64_t n = (uint64_t)(end - first), zeros = width > n ? width - n : 0;
-  if (zeros > (size_t)(t->end - t->at)) {
-    return false;
-  }
-  memset(t->at, '0', zeros);
-  t->at += zeros;
-  return put(t, first, n);
-}
-
-/* As pattern % numbers in Python. The pattern has "%%" and "%0WIDTHd" only; else this gives up. */
-static bool put_counted(struct text *t, const struct recipe *r, const char *pattern, uint64_t i) {
-  const char *p = pattern, *end = pattern + r->pattern, *mark;
-  const uint64_t *modulus = r->moduli;
-  while ((mark = memchr(p, '%', (size_t)(end - p)))) {
-    if (!put(t, p, (size_t)(mark - p))) {
-      return false;
-    }
-    p = mark + 1; /* a NUL follows the pattern */
-    if (*p == '%') {
-      if (!put(t, p++, 1)) {
-        return false;
-      }
-      continue;
-    }
-    uint64_t width = 0;
-    for (bool padded = *p == '0'; padded && *p >= '0' && *p <= '9' && width < PATH_MAX; p++) {
-      width = width * 10 + (uint64_t)(*p - '0');
-    }
-    if (*p++ != 'd' || modulus == r->moduli + r->numbers ||
-        !put_number(t, *modulus ? i % *modulus : i, width)) {
-      return false;
-    }
-    modulus++;
-  }
-  return put(t, p, (size_t)(end - p));
-}
-
 /* ---- elements -------------------------------------------------------------------------------- */
 
 /* Element i, a new reference. NULL, with an exception or without: Python is to make it. */
 static object *make(const struct recipe *r, uint64_t i) {
   uint64_t at;
-  const char *prefix = (const char *)(r->moduli + r->numbers);
   SHARD_WORKSPACE(path);
-  struct text t = {path, path + PATH_MAX};
-  bool made = path && find_position(r, i, &at) && put(&t, prefix, r->prefix) &&
-              (r->listing ? find_listed(r->listing, at) && put(&t, last.name, last.length)
-                          : put_counted(&t, r, prefix + r->prefix, at));
-  return made ? py.PyUnicode_DecodeFSDefaultAndSize(path, t.at - path) : NULL;
+  if (!path || !find_position(r, i, &at) || !find_listed(r->listing, at) ||
+      r->bytes + last.length > PATH_MAX) {
+    return NULL;
+  }
+  memcpy(path, r->prefix, r->bytes);
+  memcpy(path + r->bytes, last.name, last.length);
+  return py.PyUnicode_DecodeFSDefaultAndSize(path, (ssize_t)(r->bytes + last.length));
 }
 
 static struct { object *recipe, *length, *values, *at; } named;
@@ -288,7 +228,7 @@ static object *get_ith(object *list, ssize_t i) {
   return made;
 }
 
-/* Following.__next__() */
+/* ListIterator.__next__() */
 static object *get_next(object *self, object *unused) {
   (void)unused;
   object *list = py.PyObject_GetAttr(self, named.values), *made = NULL;
@@ -312,5 +252,5 @@ static object *get_next(object *self, object *unused) {
   return made;
 }
 
-struct method shard_following_methods[] = {{"__next__", get_next, METH_NOARGS, NULL},
-                                           {NULL, NULL, 0, NULL}};
+struct method shard_list_iterator_methods[] = {{"__next__", get_next, METH_NOARGS, NULL},
+                                               {NULL, NULL, 0, NULL}};

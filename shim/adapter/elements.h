@@ -20,7 +20,8 @@ struct attribute {
 extern object *shard_quick_file_list, *shard_quick_indices, *shard_quick_paths;
 
 /* Each list ends with an element of NULLs. */
-extern struct method shard_file_list_methods[], shard_indices_methods[], shard_following_methods[];
+extern struct method shard_file_list_methods[], shard_indices_methods[],
+    shard_list_iterator_methods[];
 extern struct method shard_rows_methods[], shard_sample_table_methods[], shard_loops_methods[];
 extern const struct attribute shard_element_attributes[], shard_table_attributes[];
 

@@ -5,6 +5,7 @@ import errno
 import os
 import sys
 import threading
+import types
 
 from . import HANDLE, LIBRARY, contract
 
@@ -16,28 +17,22 @@ FS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # os.fsencode
 
 # What may wait, or start a process: other threads run meanwhile. All else keeps the interpreter's
 # lock, for a name takes less time than giving the lock away.
-SLOW = ("shard_dataset_open", "shard_names_open", "shard_dataset_open_s3", "shard_bucket_open", "shard_kept_begin",
-        "shard_kept_end", "shard_kept_open")
-
-
-class Functions:
-    """The functions, by their names in C."""
-
-    def __init__(self):
-        quick, slow = (kind(LIBRARY, handle=HANDLE or None) for kind in (ctypes.PyDLL, ctypes.CDLL))
-        for name, (result, parameters) in contract.FUNCTIONS.items():
-            function = getattr(slow if name in SLOW else quick, name)
-            function.restype, function.argtypes = result, parameters
-            setattr(self, name, function)
+SLOW = ("shard_dataset_open", "shard_names_open", "shard_bucket_open", "shard_kept_begin", "shard_kept_end",
+        "shard_kept_open")
 
 
 class Native:
     """One method for each function that is used."""
 
     def __init__(self):
-        self._local = threading.local()
-        self._c = c = Functions()
-        self.stats_hash = c.shard_stats_hash
+        self._local, self._c = threading.local(), types.SimpleNamespace()
+        quick, slow = (kind(LIBRARY, handle=HANDLE or None) for kind in (ctypes.PyDLL, ctypes.CDLL))
+        for name, (result, parameters) in contract.FUNCTIONS.items():
+            function = getattr(slow if name in SLOW else quick, name)
+            function.restype, function.argtypes = result, parameters
+            setattr(self._c, name, function)
+        c = self._c
+        self.config_complain, self.set_view = c.shard_config_complain, c.shard_view_set
         self.run_set_epoch, self.run_set_listed = c.shard_run_set_epoch, c.shard_run_set_listed
         self.close = c.shard_listing_close
         self.shuffle, self.shuffle_back = c.shard_shuffle, c.shard_shuffle_back
@@ -81,35 +76,17 @@ class Native:
         asked = self._c.shard_view_asked()
         return next(view for view, number in VIEWS.items() if number == asked)
 
-    def set_view(self, view):
-        self._c.shard_view_set(VIEWS[view])
-
-    def config_error(self):
-        """Whether a SHARD_ variable is misspelt or wrong; if one is, says so, once."""
-        if self.config_fault() is None:
-            return False
-        self._c.shard_config_complain()
-        return True
-
     def config_fault(self):
         """The line about a SHARD_ variable that is misspelt or wrong, or None."""
         rc, line = self._told(self._c.shard_config_check)
         return line if rc else None
 
-    def place(self):
-        """(struct shard_world, None), or (None, the line that says why no rank is known)."""
-        rc, world, line = self._ask_world()
-        return (None, line) if rc else (world, None)
-
-    def world(self):
-        """(struct shard_world, None), without a rank if there is no launcher, or (None, error)."""
-        rc, world, line = self._ask_world()
-        return (world, None) if rc in (0, -errno.ENOENT) else (None, line)
-
-    def _ask_world(self):
+    def world(self, needs_rank=False):
+        """(struct shard_world, None), without a rank if there is no launcher and none is needed; or (None, the line
+        that says why no rank is known)."""
         world = contract.shard_world()
         rc, line = self._told(self._c.shard_world_get, ctypes.byref(world))
-        return rc, world, line
+        return (world, None) if rc == 0 or (rc == -errno.ENOENT and not needs_rank) else (None, line)
 
     def sharing(self):
         sharing = contract.shard_sharing()
@@ -157,11 +134,6 @@ class Native:
         self._done(self._c.shard_bucket_owned, handle, epoch, text, len(keys), skip, every_name,
                    dataset, flags)
         return bytes(flags)
-
-    def range(self, n, rank, size):
-        begin, end = ctypes.c_uint64(), ctypes.c_uint64()
-        self._c.shard_range(n, rank, size, ctypes.byref(begin), ctypes.byref(end))
-        return begin.value, end.value
 
     def stats_dataset(self, root, handle, used, needed):
         self._c.shard_stats_dataset(os.fsencode(root), handle, used, needed)
@@ -229,11 +201,6 @@ class Native:
     def names(self, text):
         """Handle of the job's listing of names, a bytearray with a NUL behind each; OSError with a line."""
         return self._opened(self._c.shard_names_open, (ctypes.c_char * len(text)).from_buffer(text), len(text))
-
-    def bucket(self, url, options, environment, turn, since):
-        """Handle of the listing of s3://bucket/prefix; see shard_dataset_open_s3()."""
-        return self._opened(self._c.shard_dataset_open_s3, url.encode("utf-8"), options.encode(),
-                            _variables(environment), turn, since)
 
     def open(self, file):
         handle = ctypes.c_void_p()

@@ -100,8 +100,8 @@ class Numbered:
     Pickles as these.
     """
 
+    handle = None  # they were listed nowhere
     sorted = True  # names can be found
-    source = ""    # they were listed nowhere
 
     def __init__(self, pattern, moduli, count):
         self._pattern, self._moduli, self.count = pattern, moduli, count
@@ -116,7 +116,10 @@ class Numbered:
 
     def count_reads(self, root, used, needed):
         """As a listing's."""
-        native().stats_names(root, self.digest, self.count, used, needed)
+        for scheme in "direct://", "file://":  # URIs of a local folder
+            root = root[len(scheme):] if root.startswith(scheme) else root
+        if "://" not in root:  # else nobody counts what DLIO opens
+            native().stats_names(root, self.digest, self.count, used, needed)
 
     def __reduce__(self):
         return Numbered, (self._pattern, self._moduli, self.count)
@@ -126,10 +129,6 @@ class Numbered:
         if self._plain:
             return self._pattern % i
         return self._pattern % tuple([i if modulus is None else i % modulus for modulus in self._moduli])
-
-    def recipe(self):
-        """As a listing's."""
-        return 0, self._pattern, [modulus or 0 for modulus in self._moduli]
 
     def find(self, name):
         """Position of a name; -1 if it is none of these."""

@@ -3,11 +3,11 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "adapter/api.h"
 #include "adapter/elements.h"
-#include "libshard.h"
 
 object *shard_quick_file_list, *shard_quick_indices, *shard_quick_paths;
-static object *following, *rows, *sample_table, *loops;
+static object *list_iterator, *rows, *sample_table, *loops;
 
 static const struct kind {
   const char *name;
@@ -17,7 +17,7 @@ static const struct kind {
 } kinds[] = {
     {"FileList", &shard_quick_file_list, shard_file_list_methods, shard_element_attributes},
     {"Indices", &shard_quick_indices, shard_indices_methods, shard_element_attributes},
-    {"Following", &following, shard_following_methods, shard_element_attributes},
+    {"ListIterator", &list_iterator, shard_list_iterator_methods, shard_element_attributes},
     {"Paths", &shard_quick_paths, shard_file_list_methods, shard_element_attributes},
     {"Rows", &rows, shard_rows_methods, shard_table_attributes},
     {"SampleTable", &sample_table, shard_sample_table_methods, shard_table_attributes},

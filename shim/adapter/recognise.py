@@ -101,7 +101,7 @@ class Family:
     """
 
     def __init__(self, name, known, patches):
-        self.name, self.known, self.patches = name, known, patches
+        self.name, self.fingerprints, self.patches = name, known, patches
 
 
 def changed(known, changes):
@@ -193,23 +193,13 @@ class Tree:
 
 
 def recognise(tree, families):
-    """(family, None) for the first family whose functions all match, else (None, the reason).
-
-    Functions of two families make neither: what one family's patches do was tried with its own
-    functions only.
+    """(family, None) for the family whose functions all match; else (None, what to tell people): the first function
+    that differs from the nearest family. Functions of two families make neither: what one family's patches do was
+    tried with its own functions only.
     """
-    nearest = fewest = None
+    different = []
     for family in families:
-        different = tree.differences(family.known)
-        if not different:
+        different.append(tree.differences(family.fingerprints))
+        if not different[-1]:
             return family, None
-        if fewest is None or len(different) < len(fewest):
-            nearest, fewest = family, different
-    for file, function, text in fewest:
-        owner = next((family.name for family in families
-                      if function in family.known.get(file, ())
-                      and not tree.difference(file, function, family.known[file][function])), None)
-        if owner is None:
-            return None, text
-    return None, ("%s: %s is that of another version (%s) than other functions (%s); reinstall DLIO"
-                  % (tree.path(file), function, owner, nearest.name))
+    return None, min(different, key=len)[0][-1]

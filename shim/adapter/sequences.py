@@ -4,20 +4,17 @@
 All of them read as DLIO's own would, number types and order included; they pickle as handles. See
 list_like.py for what happens to one that is changed.
 """
-import collections
-import collections.abc
 import operator
 import os
 import struct
 import sys
 
-from . import objects
-from .list_like import DictLike, ListLike, changing
+from .list_like import DictLike, ListLike
 from .native import native
-from .shuffles import EpochShuffle, Kept, Permutation, advance
+from .shuffles import EpochShuffle, Permutation, advance
 
 CHUNK = 1024  # paths that TensorFlow gets at once
-RECIPE = struct.Struct("@QPqqQQQQPQQQ")  # struct recipe of elements.c
+RECIPE = struct.Struct("@QPqqQQQPQ")  # struct recipe of elements.c
 
 
 def _place(i, length):
@@ -30,7 +27,7 @@ def _place(i, length):
     return i
 
 
-class Quick(ListLike):
+class ElementsInC(ListLike):
     """A list whose elements C makes, by what is written down of them; `_permutation` is its order, or None."""
 
     _recipe = ()  # for elements.c: (bytes, permutation); (): none; None: not written yet
@@ -60,11 +57,11 @@ def tell_reads(accounted):
     """Tell SHARD_STATS what count_reads() was told. accounted(listing, used): how many of the files
     DLIO's steps account for."""
     for files, used in _counted:
-        files._tell_reads(used, accounted(files.listing, used))  # pylint: disable=protected-access
+        files.listing.count_reads(files.prefix, used, accounted(files.listing, used))
     _counted.clear()
 
 
-class FileList(Quick):
+class FileList(ElementsInC):
     """Paths of a listing as a list: elements start, start + step, ... of `length`, permuted or not.
 
     Reading works as with a list; slices and copies are views; who changes it makes a list of it.
@@ -98,18 +95,11 @@ class FileList(Quick):
         return self.view(prefix=base if base.endswith("/") else base + "/")
 
     def in_order(self):
-        """The same elements, in the order of the listing."""
-        if (self._permutation is not None and self._permutation.states is None  # it may be of a part of them
-                and not self.is_reshuffled()):
-            import numpy
-
-            return self.at(numpy.sort(self.positions()))
+        """The same elements, in the order of the listing, None if they are a part of a shuffled list."""
+        if self._permutation is not None and not self._permutation.is_whole:
+            return None
         plain = self.view(_permutation=None)
         return plain if self._step > 0 else plain[::-1]
-
-    def is_run(self):
-        """Whether the elements follow one another in the listing, in its order."""
-        return self._permutation is None and self._step == 1
 
     def is_reshuffled(self):
         """Whether EpochShuffle orders it."""
@@ -122,19 +112,11 @@ class FileList(Quick):
             self._permutation = Permutation.shuffled(self._length, self._permutation, random)
             self._forget()
 
-    def reshuffled(self, seed, rank, size):
-        """As EpochShuffle orders it: all files; or, if this is each size-th from the rank's on, the
-        rank's places in all of them. None if it is neither, or shuffled."""
-        own = size > 1 and self._step == size and self._start == rank
-        if self._permutation is not None or not (own or (self._start, self._step) == (0, 1)):
+    def reshuffled(self, seed):
+        """As EpochShuffle orders it; None if it is shuffled, or does not begin where the listing does."""
+        if self._permutation is not None or (self._start, self._step) != (0, 1):
             return None
-        n = self._length * (size if own else 1)
-        whole = FileList(self.listing, self.prefix, 0, 1, n, EpochShuffle(n, seed))
-        return whole[rank::size] if own else whole
-
-    def moved(self, places):
-        """If EpochShuffle orders it: the list from so many places further on; else itself."""
-        return self.view(_permutation=self._permutation.moved(places)) if self.is_reshuffled() else self
+        return self.view(_permutation=EpochShuffle(self._length, seed))
 
     def positions(self):
         """Where in the listing the elements are: an array of the caller's own."""
@@ -142,30 +124,19 @@ class FileList(Quick):
 
         dtype = numpy.uint32 if self.listing.count <= 1 << 32 else numpy.uint64
         if self._permutation is None:
-            return numpy.arange(self._start, self._start + self._length * self._step, self._step,
-                                dtype=dtype)
+            return numpy.arange(self._start, self._start + self._length * self._step, self._step, dtype=dtype)
         return (self._start + self._permutation.indices.astype(numpy.int64) * self._step).astype(dtype)
 
     def at(self, positions):
         """The names at these positions of the listing; the array is given away."""
-        return FileList(self.listing, self.prefix, 0, 1, len(positions), Kept.of(positions))
+        positions.flags.writeable = False
+        return FileList(self.listing, self.prefix, 0, 1, len(positions), Permutation(positions))
 
     def count_reads(self, used):
         """For SHARD_STATS: the first `used` names of the listing are read from the first epoch on; it is
         told by tell_reads()."""
         if native().stats_on():
             _counted.append((self, used))
-
-    def _tell_reads(self, used, needed):
-        root = self.prefix
-        for scheme in "direct://", "file://":  # URIs of a local folder
-            root = root[len(scheme):] if root.startswith(scheme) else root
-        for bucket in self.listing.source, root:
-            if bucket.startswith("s3://"):
-                root = bucket
-                objects.watch(root)
-                break
-        self.listing.count_reads(root, used, needed)
 
     # -- reading
 
@@ -191,30 +162,24 @@ class FileList(Quick):
     _element = __getitem__  # where C has taken its place, it calls this
 
     def _packed(self, permutation):
-        handle, pattern, moduli = self.listing.recipe()
-        order = (0, 0, self._start, self._step, 0, 0, 0)
+        order = (0, 0, self._start, self._step, 0, 0)
         if permutation is not None:
             order = permutation.order(self._start, self._step, self._length)
         try:
-            texts = os.fsencode(self.prefix), os.fsencode(pattern)
-            if not order or os.fsdecode(b"".join(texts)) != self.prefix + pattern:
+            prefix = os.fsencode(self.prefix)
+            if not order or self.listing.handle is None or os.fsdecode(prefix) != self.prefix:
                 return None
-            return RECIPE.pack(*order, self._length, handle, *map(len, (*texts, moduli))) + (
-                struct.pack("%dQ" % len(moduli), *moduli) + b"".join(texts))
+            return RECIPE.pack(*order, self._length, self.listing.handle.value, len(prefix)) + prefix
         except (UnicodeEncodeError, struct.error):
             return None
-
-    def where(self, path):
-        """Position of a path in the listing, if that is sorted; -1 if it is not there."""
-        if not isinstance(path, str) or not path.startswith(self.prefix) or "\0" in path:
-            return -1
-        return self.listing.find(path[len(self.prefix):])
 
     def _index(self, path):
         """Position of a path here, -1 if it is not here."""
         if not self.listing.sorted:
             return next((i for i, one in enumerate(self) if one == path), -1)
-        at = self.where(path)
+        if not isinstance(path, str) or not path.startswith(self.prefix) or "\0" in path:
+            return -1
+        at = self.listing.find(path[len(self.prefix):])
         if at < 0:
             return -1
         i, rest = divmod(at - self._start, self._step)
@@ -262,7 +227,7 @@ if native().quicken(FileList):
     FileList._recipe = None
 
 
-class Indices(Quick):
+class Indices(ElementsInC):
     """list(range(start, stop)) in O(1), shuffled or not: the sampler's own sample numbers."""
 
     def __init__(self, start, stop, permutation=None):
@@ -279,8 +244,9 @@ class Indices(Quick):
 
     def __getitem__(self, i):
         if isinstance(i, slice):
-            part = self._part(i)
-            return Indices(part.start, part.stop) if getattr(part, "step", 0) == 1 else list(part)
+            if self._permutation is None:
+                return list(self._range[i])
+            return [self._range[int(k)] for k in self._permutation.indices[i]]
         if self._recipe is None:
             self._write()
         i = _place(i, self._length)
@@ -288,18 +254,12 @@ class Indices(Quick):
 
     _element = __getitem__  # as FileList's
 
-    def _part(self, part):
-        """The numbers of a slice: a range, or a list."""
-        if self._permutation is None:
-            return self._range[part]
-        return [self._range[int(k)] for k in self._permutation.indices[part]]
-
     def _packed(self, permutation):
         start = self._range.start
-        order = (0, 0, start, 1, 0, 0, 0)
+        order = (0, 0, start, 1, 0, 0)
         if permutation is not None:
             order = permutation.order(start, 1, self._length)
-        return RECIPE.pack(*order, self._length, 0, 0, 0, 0) if order and 0 <= start < 1 << 62 else None
+        return RECIPE.pack(*order, self._length, 0, 0) if order and 0 <= start < 1 << 62 else None
 
     def __repr__(self):
         return "<libshard: %d samples from %d on>" % (len(self._range), self._range.start)
@@ -332,10 +292,8 @@ class SampleNumbers(Indices):
 
         numbers = numpy.arange(self._range.start, self._range.stop)
         if self._state is not None:
-            state = self._state  # a plug-in may have given numpy another generator than its own
-            kind = state["bit_generator"] if isinstance(state, dict) else state[0]
-            random = numpy.random.RandomState(getattr(numpy.random, kind)())
-            random.set_state(state)
+            random = numpy.random.RandomState()
+            random.set_state(self._state)
             random.shuffle(numbers)
         return numbers[i]
 
@@ -406,8 +364,8 @@ class SampleMap(DictLike):
 
 
 class NumpySampleMap(SampleMap):
-    """The same with numpy.int64 for all numbers, and in the order in which later versions fill
-    their dict: ascending, or shuffled with a generator in `state`."""
+    """The same with numpy.int64 for all numbers, and in the order in which later versions fill their dict:
+    ascending, or as numpy.random.shuffle makes it of a generator in `state`."""
 
     def __init__(self, files, start, stop, per_file, state=None):
         super().__init__(files, start, stop, per_file)
@@ -426,127 +384,15 @@ class NumpySampleMap(SampleMap):
         return made, (*arguments, self._state)
 
 
-class ThreadSamples(ListLike):
-    """One thread's list of DLIO's file map: (sample number, absolute path, sample in the file).
-
-    DLIO deals blocks of samples_per_thread samples to the threads in turn, and walks the files
-    from the first, wherever the rank's first sample lies; so does this.
-    """
-
-    def __init__(self, files, samples, thread, threads, block, per_file, first_file):
-        self._files = files
-        self._samples = samples  # Indices
-        self._thread, self._threads, self._block = thread, threads, block
-        self._per_file = per_file
-        self._first_file = first_file  # of the sample at position 0
-        whole, rest = divmod(len(samples), block * threads)
-        self._length = whole * block + min(max(rest - thread * block, 0), block)
-
-    def __len__(self):
-        return self._length
-
-    def _at(self, k):
-        import numpy
-
-        turn, inside = divmod(k, self._block)
-        position = (turn * self._threads + self._thread) * self._block + inside
-        sample = self._samples[position]
-        return (numpy.int64(sample), self._files[self._file(position)],
-                self._inside(position, sample))
-
-    def _file(self, position):
-        return position // self._per_file % len(self._files) if position else self._first_file
-
-    def _inside(self, _position, sample):
-        import numpy
-
-        return numpy.int64(sample % self._per_file)
-
-    def __getitem__(self, k):
-        if isinstance(k, slice):
-            return [self._at(i) for i in range(*k.indices(self._length))]
-        return self._at(_place(k, self._length))
-
-    def __repr__(self):
-        return "<libshard: %d samples of thread %d>" % (self._length, self._thread)
-
-
-class ThreadSamplesByPosition(ThreadSamples):
-    """The same, where the third element counts by the position among the rank's samples."""
-
-    def _inside(self, position, _sample):
-        return position % self._per_file
-
-
-class ThreadSamplesFromStart(ThreadSamples):
-    """The same, where all files are the rank's own."""
-
-    def _file(self, position):
-        return position // self._per_file % len(self._files)
-
-
-class OpenFiles(collections.abc.MutableMapping):
-    """DLIO's open_file_map, {path: its file, or None once that is closed}, with a bit for each file of the
-    listing in place of the paths of closed ones. Its order is another one than a dict's."""
-
-    def __init__(self, files):
-        """files: a FileList whose listing is sorted."""
-        self._forms = files, files.absolute()  # the first path that is closed tells which one
-        self._open, self._closed, self._count = {}, bytearray(-(-files.listing.count // 8)), 0
-
-    def _find(self, path):
-        """(which byte of _closed, which bit of it) a path has; (0, 0): none."""
-        for files in self._forms:
-            at = files.where(path)
-            if at >= 0:
-                self._forms = files,
-                return at // 8, 1 << at % 8
-        return 0, 0
-
-    def _is_closed(self, path):
-        byte, bit = self._find(path)
-        return bool(bit and self._closed[byte] & bit)
-
-    def _mark(self, path, closed):
-        """Say whether a path is that of a closed file; False: it has no bit."""
-        byte, bit = self._find(path)
-        if bit and bool(self._closed[byte] & bit) != closed:
-            self._closed[byte] ^= bit
-            self._count += 1 if closed else -1
-        return bit != 0
-
-    def __getitem__(self, path):
-        file = self._open.get(path, self)  # which is no file
-        if file is not self:
-            return file
-        if not self._is_closed(path):
-            raise KeyError(path)
-        return None
+class OpenFiles(dict):
+    """DLIO's open_file_map, {path: its file, or None once that is closed}, without closed files: a path that is
+    missing has None, and readers ask no more of it."""
 
     def __setitem__(self, path, file):
-        with changing():
-            if self._mark(path, file is None) and file is None:
-                self._open.pop(path, None)
-            else:
-                self._open[path] = file
+        if file is None:
+            self.pop(path, None)
+        else:
+            super().__setitem__(path, file)
 
-    def __delitem__(self, path):
-        with changing():
-            if path not in self._open and not self._is_closed(path):
-                raise KeyError(path)
-            self._mark(path, False)
-            self._open.pop(path, None)
-
-    def __iter__(self):
-        yield from list(self._open)
-        files = self._forms[0]
-        for byte, bits in enumerate(self._closed):
-            for bit in range(8) if bits else ():
-                if bits >> bit & 1:
-                    yield files.prefix + files.listing.name(byte * 8 + bit)
-
-    def __len__(self):
-        return len(self._open) + self._count
-
-    def __repr__(self):
-        return "<libshard: %d open files, %d closed ones>" % (len(self._open), self._count)
+    def __missing__(self, path):
+        return None

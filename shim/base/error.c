@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/plain.h"
+#include "base/utf8.h"
 
 size_t shard_error_escape(const char *text, char *buf, size_t size) {
   size_t used = 0;
   for (const char *p = text; *p && used + 5 <= size;) {
-    size_t n = shard_plain(p);
+    size_t n = shard_utf8_printable(p);
     memcpy(buf + used, p, n);
     used += n ? n : (size_t)sprintf(buf + used, "\\x%02x", (unsigned char)*p);
     p += n ? n : 1;

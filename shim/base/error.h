@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* error.h - an error: its errno, and a line for people. */
+/* error.h - error lines for people, and which errors are worth another try. */
 #pragma once
 
 #include <errno.h>
@@ -7,24 +7,25 @@
 #include <stddef.h>
 
 /*
- * Whether the process lacks descriptors or memory: the same call may work later, and the error says
- * nothing of its object. error: an errno, negative or not.
+ * Returns whether an error means that the process lacks descriptors or memory: the same call may
+ * succeed later, and the error says nothing about its object.
+ * error: an errno, negative or not.
  */
 static inline bool shard_error_is_shortage(int error) {
   error = error < 0 ? -error : error;
   return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
-/* How a warning of shardctl's begins. */
+/* The beginning of shardctl's warnings. */
 #define SHARD_ERROR_WARNING "shardctl: warning: "
 
 /*
- * Print text into buf[size] so that it is one line and does not control a terminal: other bytes
- * become \xNN (base/plain.h), for a path or a variable may hold anything. Cut off if it is too
- * long. Returns its length.
+ * Prints text into buf[size], cut off if too long, so that it is one line and cannot control a
+ * terminal: other bytes become \xNN (base/utf8.h), because a path or a variable may hold any byte.
+ * Returns the length.
  */
 size_t shard_error_escape(const char *text, char *buf, size_t size);
 
-/* Print a line into err[size], cut off if it is too long. Returns rc. */
+/* Prints a line into err[size], cut off if too long. Returns rc. */
 __attribute__((format(printf, 4, 5))) int shard_error_set(char *err, size_t size, int rc,
                                                           const char *format, ...);

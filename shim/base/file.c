@@ -40,13 +40,13 @@ int shard_file_move_fd(int fd) {
     return fd;
   }
   int high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-  int saved = high < 0 && errno == EINVAL ? EMFILE : errno; /* EINVAL: so few may be open */
+  int saved = high < 0 && errno == EINVAL ? EMFILE : errno; /* RLIMIT_NOFILE is 10 or less */
   close(fd);
   errno = saved;
   return high;
 }
 
-bool shard_file_may_have(uint64_t size) {
+bool shard_file_size_allowed(uint64_t size) {
   struct rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
 }

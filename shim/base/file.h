@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* file.h - small files read whole, those of /proc too, whose size is not known beforehand. */
+/* file.h - whole files read at once, and descriptors. */
 #pragma once
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-/* Close a descriptor of open(2), if it is one. errno is kept. */
+/* Closes fd unless it is negative. Keeps errno. */
 static inline void shard_file_close(int fd) {
   int saved = errno;
   if (fd >= 0) {
@@ -18,17 +18,23 @@ static inline void shard_file_close(int fd) {
 }
 
 /*
- * The file's bytes and a NUL, malloc'd, the caller's to free; *size counts without the NUL. On
- * failure NULL and errno, of open(2), read(2) or malloc(3).
+ * Reads a whole file, also of /proc, where stat(2) gives no size.
+ * Returns the bytes and a NUL, which the caller frees.
+ * *size: without the NUL.
+ * Errors: NULL and errno, of open(2), read(2) or malloc(3).
  */
 char *shard_file_read(const char *path, size_t *size);
 
 /*
- * Move a descriptor out of the way of 0 to 9, for a host may run with 0, 1 or 2 closed; it has
- * O_CLOEXEC then. fd < 0 stays. The descriptor, or -1 and errno; the old one is closed.
+ * Moves a descriptor below 10 to 10 or above, with O_CLOEXEC, because a host may run with 0, 1 or 2
+ * closed. The old descriptor is closed in any case. A negative fd is returned as it is.
+ * Returns the descriptor.
+ * Errors: -1 and errno.
  */
 int shard_file_move_fd(int fd);
 
-/* Whether the process may make a file of so many bytes: past RLIMIT_FSIZE the kernel sends SIGXFSZ,
- * which kills. */
-bool shard_file_may_have(uint64_t size);
+/*
+ * Returns whether RLIMIT_FSIZE allows a file of `size` bytes. Past the limit the kernel sends
+ * SIGXFSZ, which kills the process.
+ */
+bool shard_file_size_allowed(uint64_t size);

@@ -4,5 +4,7 @@
 
 #define SHARD_FILESYSTEM_FUSE 0x65735546
 
-/* The name of a file system that hosts share ("NFS", "Lustre", ...); else NULL. Pure. */
-const char *shard_filesystem_network(unsigned type);
+/*
+ * Returns the name of a file system that hosts may share ("NFS", "Lustre", ...), else NULL. Pure.
+ */
+const char *shard_filesystem_network_name(unsigned type);

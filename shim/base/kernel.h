@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kernel.h - what the kernel says of files and users, past the C library. What else is preloaded
- * may say something else there: under fakeroot every file seems to be this user's, under
- * libfaketime a file that changes seems to stay as it was.
+ * kernel.h - system calls past libc, because other preloaded libraries change libc's answers: under
+ * fakeroot every file seems to belong to this user, under libfaketime a changed file seems
+ * unchanged. No function is a cancellation point.
  */
 #pragma once
 
@@ -13,18 +13,20 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* fstatat(2): 0, or -1 and errno. */
+/* Calls fstatat(2). Returns 0. Errors: -1 and errno. */
 static inline int shard_kernel_stat(int at, const char *path, struct stat *st, int flags) {
   return (int)syscall(SYS_newfstatat, at, path, st, flags);
 }
 
-/* fstat(2). */
+/* Calls fstat(2). Returns 0. Errors: -1 and errno. */
 static inline int shard_kernel_fstat(int fd, struct stat *st) {
   return (int)syscall(SYS_fstat, fd, st);
 }
 
-/* Whether the file that is open as fd has this name, below directory `at`, to this day. 1; 0:
- * another file has it, or none; or a negative errno. */
+/*
+ * Checks whether the open file fd still has this name in directory `at`.
+ * Returns 1; 0 if another file has the name, or none.
+ */
 static inline int shard_kernel_has_name(int fd, int at, const char *name) {
   struct stat own, named;
   if (shard_kernel_fstat(fd, &own) != 0) {
@@ -36,16 +38,21 @@ static inline int shard_kernel_has_name(int fd, int at, const char *name) {
   return own.st_ino == named.st_ino && own.st_dev == named.st_dev;
 }
 
-/* openat(2), with O_CLOEXEC: a descriptor, or -1 and errno. No cancellation point, as libc's is,
- * and not libshard's own open(), which notes what a program opens. */
-static inline int shard_kernel_make(int at, const char *path, int flags, mode_t mode) {
+/*
+ * Calls openat(2) with O_CLOEXEC; libshard's own open() would count the call as the program's.
+ * Returns a descriptor.
+ * Errors: -1 and errno.
+ */
+static inline int shard_kernel_create(int at, const char *path, int flags, mode_t mode) {
   return (int)syscall(SYS_openat, at, path, flags | O_CLOEXEC, mode);
 }
+
+/* Does the same for a file that exists. */
 static inline int shard_kernel_open(int at, const char *path, int flags) {
-  return shard_kernel_make(at, path, flags, 0);
+  return shard_kernel_create(at, path, flags, 0);
 }
 
-/* close(2), as above, of what shard_kernel_open() has opened. errno is kept. */
+/* Closes fd unless it is negative. Keeps errno. */
 static inline void shard_kernel_close(int fd) {
   int saved = errno;
   if (fd >= 0) {
@@ -54,5 +61,5 @@ static inline void shard_kernel_close(int fd) {
   errno = saved;
 }
 
-/* geteuid(2). */
-static inline uid_t shard_kernel_user(void) { return (uid_t)syscall(SYS_geteuid); }
+/* Returns the effective user id. */
+static inline uid_t shard_kernel_euid(void) { return (uid_t)syscall(SYS_geteuid); }

@@ -29,7 +29,8 @@ int shard_path_open(int root, const char *path, int flags) {
     memcpy(part, path, n);
     part[n] = 0;
     path += n + (path[n] == '/');
-    /* Only the last one is opened to be read: on a network that takes milliseconds. */
+    /* Only the last part is opened for reading: on a network file system that takes milliseconds.
+     */
     fd = shard_kernel_open(from, part, (*path ? O_PATH : flags) | O_DIRECTORY);
     if (from != root) {
       shard_file_close(from);
@@ -48,4 +49,15 @@ int shard_path_stat(int root, const char *path, struct stat *st) {
   int rc = fd < 0 ? -1 : fstat(fd, st);
   shard_file_close(fd);
   return rc;
+}
+
+const char *shard_path_last_names(const char *path, size_t levels) {
+  const char *begin = path + strlen(path);
+  if (levels == 0) {
+    return begin;
+  }
+  for (; levels > 0 && begin; levels--) {
+    begin = memrchr(path, '/', (size_t)(begin - path));
+  }
+  return begin ? begin + 1 : NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* path.h - comparing paths, and opening directories by paths of any length. Thread-safe. */
+/* path.h - paths as texts, and directories at paths of any length. */
 #pragma once
 
 #include <errno.h>
@@ -8,8 +8,9 @@
 #include <sys/stat.h>
 
 /*
- * The path from directory `top` to `path`, without a slash at its beginning; "" if they are the
- * same. NULL if `path` does not lie below `top`. The result is a part of `path`.
+ * Finds the path from directory `top` to `path`. Pure.
+ * Returns a part of `path` without a leading slash, "" if the two are equal; NULL if `path` does
+ * not lie below `top`.
  */
 static inline const char *shard_path_below(const char *path, const char *top) {
   size_t n = strlen(top);
@@ -24,8 +25,9 @@ static inline const char *shard_path_below(const char *path, const char *top) {
 }
 
 /*
- * Whether stat(2) has failed with this errno because a name leads nowhere, or where this user may
- * not go: then it is no directory, for anybody. After another errno that is not known.
+ * Returns whether stat(2) has failed with this errno because nothing is at the path, or because
+ * this user may not search a directory above: for this user the path is then no directory. After
+ * any other errno the question stays open.
  */
 static inline bool shard_path_leads_nowhere(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EACCES ||
@@ -33,11 +35,16 @@ static inline bool shard_path_leads_nowhere(int error) {
 }
 
 /*
- * Open the directory `path`, relative to descriptor `root` ("" is root itself). The path may be
- * longer than PATH_MAX. flags: O_RDONLY or O_PATH. A new descriptor with O_CLOEXEC, or -1 and errno
- * of open(2).
+ * Opens the directory `path`, which may be longer than PATH_MAX.
+ * root: the descriptor that `path` is relative to; path "" is root itself.
+ * flags: O_RDONLY or O_PATH.
+ * Returns a new descriptor with O_CLOEXEC.
+ * Errors: -1 and errno, of open(2).
  */
 int shard_path_open(int root, const char *path, int flags);
 
-/* fstatat(2) of such a directory; links are followed. 0, or -1 and errno. */
+/* Returns the last `levels` names of a path, as a part of it; NULL if it has fewer. Pure. */
+const char *shard_path_last_names(const char *path, size_t levels);
+
+/* Calls fstatat(2) for such a path, and follows links. Returns 0. Errors: -1 and errno. */
 int shard_path_stat(int root, const char *path, struct stat *st);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-/* A file of a process in /proc, as shard_file_read(). */
+/* Reads a file of a process in /proc. Returns as shard_file_read(). */
 static char *read_file(long pid, const char *name, size_t *size) {
   char path[64];
   snprintf(path, sizeof(path), "/proc/%ld/%s", pid, name);
@@ -19,12 +19,13 @@ static char *read_file(long pid, const char *name, size_t *size) {
 bool shard_process_read(long pid, struct shard_process *out) {
   size_t size;
   char *text = read_file(pid, "status", &size);
-  const char *user = text ? strstr(text, "\nUid:") : NULL; /* proc(5): the real one is the first */
+  const char *user =
+      text ? strstr(text, "\nUid:") : NULL; /* proc(5): the real user id comes first */
   out->user = user ? strtol(user + strlen("\nUid:"), NULL, 10) : -1;
   free(text);
   text = read_file(pid, "stat", &size);
-  /* proc(5): the name in parentheses may hold anything; behind it, blanks separate the fields from
-   * the third on. */
+  /* proc(5): the name in parentheses may hold any bytes; behind the name, blanks separate the
+   * fields from the third on. */
   char *p = text ? strrchr(text, ')') : NULL;
   bool found = false;
   for (int field = 3; p && (p = strchr(p, ' ')); field++) {
@@ -65,7 +66,8 @@ const char *shard_process_variable(const char *environment, size_t size, const c
 bool shard_process_in_user_namespace(void) {
   size_t size;
   char *map = shard_file_read("/proc/self/uid_map", &size);
-  /* user_namespaces(7): inside, outside, how many; the first namespace has all */
+  /* user_namespaces(7): first id inside, first id outside, number of ids; the initial namespace
+   * maps all ids */
   char *end = map;
   unsigned long inside = map ? strtoul(map, &end, 10) : 1;
   unsigned long outside = map ? strtoul(end, &end, 10) : 1;
@@ -74,14 +76,14 @@ bool shard_process_in_user_namespace(void) {
   return !first;
 }
 
-long shard_process_self(void) {
+long shard_process_own_pid(void) {
   char text[24];
   ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
   text[n > 0 ? n : 0] = 0;
   return strtol(text, NULL, 10);
 }
 
-int64_t shard_process_started(unsigned long long start) {
+int64_t shard_process_start_time(unsigned long long start) {
   struct timespec boot;
   long ticks = sysconf(_SC_CLK_TCK);
   shard_clock_read(CLOCK_BOOTTIME, &boot);

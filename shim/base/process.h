@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* process.h - what /proc tells of a process. Allocates; errno may change. */
+/* process.h - processes as /proc shows them. The functions allocate. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,31 +8,38 @@
 
 struct shard_process {
   long parent;
-  long user;                /* the real user id */
-  unsigned long long start; /* in clock ticks since boot */
-  bool ended;               /* nobody has waited for it yet */
+  long user;                /* real user id */
+  unsigned long long start; /* clock ticks since boot */
+  bool ended;               /* a zombie */
 };
 
-/* false if it is gone, or /proc hides it. */
+/* Reads a process's state. Returns false if the process is gone, or /proc hides it. */
 bool shard_process_read(long pid, struct shard_process *out);
 
 /*
- * The environment that a process was started with, "NAME=value" and a NUL each: malloc'd, the
- * caller's to free; NULL if it cannot be read. *whole: the process has not written over it, as who
- * sets a title does.
+ * Reads the environment that a process was started with: "NAME=value" and a NUL for each variable.
+ * *whole: whether the process has not overwritten it; programs that set a process title do.
+ * Returns text that the caller frees.
+ * Errors: NULL, it cannot be read.
  */
 char *shard_process_environment(long pid, size_t *size, bool *whole);
 
-/* A variable's value in such an environment; NULL: it is not there. */
+/* Returns a variable's value in such an environment; NULL if the variable is missing. Pure. */
 const char *shard_process_variable(const char *environment, size_t size, const char *name);
 
-/* Whether this process is in another user namespace than the first one: processes outside look as
- * if they were other users'. */
+/*
+ * Returns whether this process is in a user namespace other than the initial one. There, processes
+ * outside the namespace seem to belong to other users.
+ */
 bool shard_process_in_user_namespace(void);
 
-/* This process, as /proc numbers it: it may be that of an outer pid namespace. 0 if it is not
- * there. */
-long shard_process_self(void);
+/*
+ * Returns this process's pid as /proc has it, perhaps of an outer PID namespace; 0 without /proc.
+ */
+long shard_process_own_pid(void);
 
-/* When a process started: ns since 1970, not too early. */
-int64_t shard_process_started(unsigned long long start);
+/*
+ * Converts struct shard_process's start time to ns since 1970.
+ * Returns a time that is not before the real start: the clock tick is rounded up.
+ */
+int64_t shard_process_start_time(unsigned long long start);

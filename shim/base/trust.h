@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* trust.h - whether a file is to be believed: who owns it, and who else may write to it. */
+/* trust.h - whether only this user or root can have written a file. */
 #pragma once
 
 #include <stddef.h>
 #include <sys/stat.h>
 
 enum shard_trust {
-  SHARD_TRUST_GOOD,
-  SHARD_TRUST_KIND,   /* it is no regular file */
-  SHARD_TRUST_OWNER,  /* it is another user's */
-  SHARD_TRUST_WRITERS /* others may write to it */
+  SHARD_TRUST_OK,
+  SHARD_TRUST_NOT_REGULAR,    /* the file is no regular file */
+  SHARD_TRUST_FOREIGN_OWNER,  /* another user owns the file */
+  SHARD_TRUST_FOREIGN_WRITERS /* other users may write to the file */
 };
 
 /*
- * Judge what was opened: a regular file, of this user or of root, to which nobody else may write.
- * beside: a file that is believed already; its owner, and its group if that may write to it, are
- * believed, too. It may be NULL.
+ * Checks an open file: a regular file of this user or of root, to which nobody else may write.
+ * beside: a file that is trusted already, or NULL. Its owner is trusted too, and so is its group,
+ * if that group may write to it.
  */
-enum shard_trust shard_trust_judge(const struct stat *st, const struct stat *beside);
+enum shard_trust shard_trust_check(const struct stat *st, const struct stat *beside);
 
 /*
- * The same of a program or library of ours, st of path, beside the other product, whose name is
- * `other`: who may write to it can run what he likes in the process that `done` it ("run",
- * "loaded"). 0, or -EPERM and a line in err[size] that names the file and says what to do.
+ * Checks a program or library of libshard's: whoever can write to it controls the process that runs
+ * or loads it.
+ * st, path: of the file.
+ * done: "run" or "loaded", for the line.
+ * beside, other: the stat and the name of the other product.
+ * Errors: -EPERM and a line.
  */
 int shard_trust_product(const struct stat *st, const char *path, const char *done,
                         const struct stat *beside, const char *other, char *err, size_t size);

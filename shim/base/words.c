@@ -21,18 +21,16 @@ int shard_words_find(const char *const *words, const char *text) {
   return -1;
 }
 
-const char *shard_words_at(const char *const *words, unsigned place) {
-  for (unsigned i = 0; words[i]; i++) {
-    if (i == place) {
-      return words[i];
-    }
+const char *shard_words_at(const char *const *words, unsigned i) {
+  for (; *words && i > 0; i--) {
+    words++;
   }
-  return "unknown";
+  return *words ? *words : "unknown";
 }
 
 static int lower(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; }
 
-bool shard_words_alike(const char *a, const char *b) {
+bool shard_words_equal_nocase(const char *a, const char *b) {
   while (*a && lower(*a) == lower(*b)) {
     a++;
     b++;

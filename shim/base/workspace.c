@@ -6,10 +6,9 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
-/* An open that is noted has up to three while the file system answers; mapped, they cost ten times
- * as much as the open. There are enough for twenty threads, and what was never used takes no
- * memory.
- */
+/* An open() that is counted holds up to three workspaces while the file system answers; three
+ * mappings would cost ten times as much as the open() itself. 64 blocks suffice for twenty threads.
+ * A block that was never used takes no memory. */
 #define COUNT 64
 
 static char pool[COUNT][SHARD_WORKSPACE_SIZE] __attribute__((aligned(64)));

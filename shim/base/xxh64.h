@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * xxh64.h - the 64-bit hash that spreads names over ranks: XXH64 as specified by Yann Collet
- * (xxHash, doc/xxhash_spec.md), so that anybody can compute a name's rank with any xxHash library.
- * Little-endian machines only, as the listing file. Inline, as it is computed for every name of a
- * stream. Pure.
+ * (xxHash, doc/xxhash_spec.md), so that any xxHash library can compute the rank of a name. For
+ * little-endian machines only, as the listing file. Inline, because each name of a directory is
+ * hashed. Pure.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ static inline uint64_t shard_xxh64_round(uint64_t accumulator, uint64_t input) {
   return shard_xxh64_rotate(accumulator + input * SHARD_XXH_PRIME2, 31) * SHARD_XXH_PRIME1;
 }
 
-/* The hash of data[size]. */
+/* Returns the hash of data[size]. */
 static inline uint64_t shard_xxh64(const void *data, size_t size, uint64_t seed) {
   const uint8_t *p = data, *end = p + size;
   uint64_t h = seed + SHARD_XXH_PRIME5;

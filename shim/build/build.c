@@ -53,7 +53,7 @@ static const char *name_filesystem(const char *file, char *buf, size_t size) {
   struct statfs fs;
   char *folder = shard_spool_folder(file);
   bool known = folder && statfs(folder, &fs) == 0;
-  const char *network = known ? shard_filesystem_network((unsigned)fs.f_type) : NULL;
+  const char *network = known ? shard_filesystem_network_name((unsigned)fs.f_type) : NULL;
   free(folder);
   if (network || !known) {
     return network ? network : "of an unknown kind";

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/plain.h"
+#include "base/utf8.h"
 
 /* Well-formed UTF-8 as Python decodes it. Nothing need end the name. */
 static bool is_utf8(const char *name, size_t length) {
@@ -14,7 +14,7 @@ static bool is_utf8(const char *name, size_t length) {
       continue;
     }
     memcpy(part, name + i, length - i < 4 ? length - i : 4);
-    n = shard_plain_character(part);
+    n = shard_utf8_character(part);
     if (n == 0) {
       return false;
     }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/xxh64.h"
 #include "build/numbered.h"
 #include "build/progress.h"
@@ -35,7 +35,7 @@ static int note_table(struct shard_intake *in, const char *path, size_t length) 
   char *copy = strndup(path, n);
   pthread_mutex_lock(&in->mutex);
   struct shard_intake_table *tables =
-      shard_grow(in->tables, in->tables_count, 1, &in->tables_room, sizeof(*tables));
+      shard_array_grow(in->tables, in->tables_count, 1, &in->tables_room, sizeof(*tables));
   bool kept = copy && tables;
   in->tables = tables ? tables : in->tables;
   if (kept) {
@@ -128,7 +128,7 @@ int shard_intake_add_directory(struct shard_intake_hand *h, const struct shard_d
   char *copy = strdup(path);
   pthread_mutex_lock(&in->mutex);
   struct shard_intake_directory *dirs =
-      shard_grow(in->dirs, in->dirs_count, 1, &in->dirs_room, sizeof(*dirs));
+      shard_array_grow(in->dirs, in->dirs_count, 1, &in->dirs_room, sizeof(*dirs));
   int rc = copy && dirs ? 0 : -ENOMEM;
   in->dirs = dirs ? dirs : in->dirs;
   if (rc == 0) {

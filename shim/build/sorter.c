@@ -11,8 +11,8 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "build/batch.h"
 #include "build/spool.h"
 #include "libshard.h"
@@ -271,7 +271,7 @@ static int note_common(struct shard_sorter *s, const struct shard_batch *b) {
 }
 
 static int add_run(struct shard_sorter *s, const struct shard_run *run) {
-  struct shard_run *runs = shard_grow(s->runs, s->run_count, 1, &s->run_room, sizeof(*runs));
+  struct shard_run *runs = shard_array_grow(s->runs, s->run_count, 1, &s->run_room, sizeof(*runs));
   if (!runs) {
     return fail(s, -ENOMEM, "out of memory");
   }

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/file.h"
-#include "base/grow.h"
 
 char *shard_spool_folder(const char *file) {
   const char *slash = strrchr(file, '/');
@@ -71,7 +71,7 @@ static int spill_to_file(struct shard_spool *s) {
 
 int shard_spool_add(struct shard_spool *s, const void *data, size_t size) {
   int rc = s->filled + size > SHARD_SPOOL_MEMORY ? spill_to_file(s) : 0;
-  uint8_t *more = rc == 0 ? shard_grow(s->data, s->filled, size, &s->room, 1) : NULL;
+  uint8_t *more = rc == 0 ? shard_array_grow(s->data, s->filled, size, &s->room, 1) : NULL;
   if (!more) {
     return rc ? rc : size ? -ENOMEM : 0;
   }

@@ -12,10 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/atomic_file.h"
 #include "base/crc32c.h"
-#include "base/grow.h"
 #include "base/hex.h"
-#include "base/whole.h"
 #include "build/facts.h"
 #include "build/sets.h"
 #include "build/spool.h"
@@ -56,7 +56,7 @@ struct pending_run {
 
 struct shard_writer {
   char *path, *folder;
-  struct shard_whole whole;
+  struct shard_atomic_file whole;
   off_t written;   /* bytes handed to the kernel */
   off_t reserved;  /* bytes of space the file system has promised */
   bool unreserved; /* the file system promises none */
@@ -90,7 +90,7 @@ struct shard_writer {
 
 /* Make room for `more` bytes. */
 static int bytes_room(struct bytes *b, size_t more) {
-  uint8_t *data = shard_grow(b->data, b->size, more, &b->room, 1);
+  uint8_t *data = shard_array_grow(b->data, b->size, more, &b->room, 1);
   if (!data) {
     return more ? -ENOMEM : 0;
   }
@@ -235,8 +235,9 @@ int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_ke
       !EVP_DigestInit_ex(w->digest, EVP_sha256(), NULL)) {
     goto fail;
   }
-  shard_whole_remove_dead(w->path);
-  rc = shard_whole_open(&w->whole, w->path, SHARD_WHOLE_SHARED, SHARD_WHOLE_SYNCED);
+  shard_atomic_file_remove_stale(w->path);
+  rc = shard_atomic_file_open(&w->whole, w->path, SHARD_ATOMIC_FILE_SHARED,
+                              SHARD_ATOMIC_FILE_SYNCED);
   if (rc != 0) {
     goto fail;
   }
@@ -276,7 +277,7 @@ size_t shard_writer_above(const struct shard_writer *w) { return w->above; }
 
 void shard_writer_abort(struct shard_writer *w) {
   if (w) {
-    shard_whole_abort(&w->whole);
+    shard_atomic_file_abort(&w->whole);
     free_writer(w);
   }
 }
@@ -852,7 +853,7 @@ int shard_writer_commit(struct shard_writer *w, const struct shard_writer_facts 
     (void)!ftruncate(w->whole.fd, w->written);
   }
   w->given = facts;
-  rc = shard_whole_publish_checked(&w->whole, check_file, w);
+  rc = shard_atomic_file_publish_checked(&w->whole, check_file, w);
   if (rc != 0) {
     goto fail;
   }

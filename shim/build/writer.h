@@ -18,8 +18,8 @@
 struct shard_writer;
 
 /*
- * Begin a listing that will appear as `path`, in a temporary beside it (base/whole.h); remove those
- * that dead writers have left. 0, and *out is for _commit() or _abort(); or a negative errno.
+ * Begin a listing that will appear as `path`, in a temporary beside it (base/atomic_file.h); remove
+ * those that dead writers have left. 0, and *out is for _commit() or _abort(); or a negative errno.
  */
 int shard_writer_open(const char *path, uint32_t order, enum shard_attributes_kept attributes,
                       enum shard_sample sample, struct shard_writer **out);
@@ -53,8 +53,9 @@ int shard_writer_table(struct shard_writer *w, const char *format, const char *p
 struct shard_writer_facts {
   const char *source, *options;
   uint64_t dirs_hidden, dir_links;
-  struct timespec listed;                        /* when the listing was begun, CLOCK_REALTIME */
-  int (*check)(void *context, const char *file); /* as of shard_whole_publish_checked(), or NULL */
+  struct timespec listed; /* when the listing was begun, CLOCK_REALTIME */
+  int (*check)(void *context,
+               const char *file); /* as of shard_atomic_file_publish_checked(), or NULL */
   void *context;
 };
 

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "adapter/api.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -25,16 +26,15 @@
 #include "base/process.h"
 #include "base/workspace.h"
 #include "cache/collect.h"
-#include "cache/given.h"
+#include "cache/user_listing.h"
 #include "cache/lock.h"
 #include "cache/make.h"
 #include "cache/request.h"
 #include "cache/safe.h"
 #include "config/config.h"
 #include "config/launcher.h"
-#include "config/listings.h"
-#include "config/pattern.h"
-#include "libshard.h"
+#include "config/listing_list.h"
+#include "config/path_template.h"
 #include "listing/listing.h"
 
 #define REWRITES 10 /* of a manifest while it is read */
@@ -51,8 +51,8 @@ static int no_memory(char *err, size_t size) {
 
 /* Lists for each rank or epoch cannot be what all ranks have. */
 static int refuse_own(const char *list, char *err, size_t size) {
-  bool own = shard_pattern_has(list, 'r') || shard_pattern_has(list, 'e') ||
-             shard_pattern_is_manifest(list);
+  bool own = shard_path_template_has(list, 'r') || shard_path_template_has(list, 'e') ||
+             shard_path_template_is_manifest(list);
   return !own ? 0
               : shard_error_set(err, size, -EINVAL,
                                 "SHARD_LISTING='%.300s' gives ranks lists of their own, which is "
@@ -71,8 +71,8 @@ static int choose_kind(struct shard_request *r, const struct shard_cache_source 
   r->own = s->list != NULL;
   r->list = s->list ? s->list : shard_config()->listing;
   r->kind = !r->list ? (s->url ? SHARD_REQUEST_BUCKET : SHARD_REQUEST_DIRECTORY)
-            : s->list && shard_pattern_is_manifest(s->list) ? SHARD_REQUEST_MANIFEST
-                                                            : SHARD_REQUEST_GIVEN;
+            : s->list && shard_path_template_is_manifest(s->list) ? SHARD_REQUEST_MANIFEST
+                                                                  : SHARD_REQUEST_USER_LISTING;
   return r->list && !r->own ? refuse_own(r->list, err, size) : 0;
 }
 
@@ -158,7 +158,7 @@ __attribute__((noinline)) static void tell_of_hosts(const struct shard_request *
                                                     const struct shard_listing *l) {
   int64_t since;
   char host[HOST_NAME_MAX + 1] = "";
-  if (r->kind != SHARD_REQUEST_DIRECTORY || r->alone || !shard_launcher_is_on_hosts(&since) ||
+  if (r->kind != SHARD_REQUEST_DIRECTORY || r->alone || !shard_launcher_spans_hosts(&since) ||
       newest_change(l) <= since) {
     return;
   }
@@ -223,8 +223,8 @@ static int join(const struct shard_request *r, struct shard_listing **out, bool 
 /* By shardctl, of a text. A text that is written meanwhile is read anew. */
 static int make_of_text(const struct shard_request *r, const struct shard_making *m,
                         const char *file, char *err, size_t size) {
-  const char *suffix = shard_pattern_manifest_suffix(r->list);
-  bool object = shard_listings_is_object(r->list);
+  const char *suffix = shard_path_template_manifest_suffix(r->list, strlen(r->list));
+  bool object = shard_listing_list_is_object(r->list);
   struct stat before, after;
   char *text = NULL;
   /* shardctl tells by the suffix how a text is packed. */
@@ -280,10 +280,10 @@ static int make_of_names(const struct shard_request *r, const struct shard_makin
     return no_memory(err, size);
   }
   unlink(text); /* of a dead process of this number: the lock is ours */
-  int fd = shard_kernel_make(AT_FDCWD, text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  int rc = fd < 0                                ? -errno
-           : !shard_file_may_have(r->names_size) ? -EFBIG
-                                                 : write_all(fd, r->names, r->names_size);
+  int fd = shard_kernel_create(AT_FDCWD, text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  int rc = fd < 0                                    ? -errno
+           : !shard_file_size_allowed(r->names_size) ? -EFBIG
+                                                     : write_all(fd, r->names, r->names_size);
   shard_file_close(fd);
   rc = rc == 0 ? shard_make_index(r, m, text, file, err, size)
                : shard_error_set(err, size, rc, "cannot write '%.300s': %s", text, strerror(-rc));
@@ -301,8 +301,8 @@ static int make_file(const struct shard_request *r, const struct shard_making *m
   if (r->kind == SHARD_REQUEST_NAMES) {
     return make_of_names(r, m, file, err, size);
   }
-  int rc = r->kind == SHARD_REQUEST_GIVEN ? shard_given_make(r, m, file, err, size) : 1;
-  if (rc > 0 && r->kind == SHARD_REQUEST_GIVEN) {
+  int rc = r->kind == SHARD_REQUEST_USER_LISTING ? shard_user_listing_make(r, m, file, err, size) : 1;
+  if (rc > 0 && r->kind == SHARD_REQUEST_USER_LISTING) {
     bool usual = rc == 2 && (r->round > 0 || r->alone); /* the program's own call */
     shard_log(usual ? SHARD_LOG_INFO : SHARD_LOG_WARN, err);
   }
@@ -420,9 +420,9 @@ void shard_cache_init(void) {
  */
 static int64_t find_beginning(void) {
   struct shard_process self;
-  return getpid() == loaded_by                             ? loaded
-         : shard_process_read(shard_process_self(), &self) ? shard_process_started(self.start)
-                                                           : shard_clock_real_ns();
+  return getpid() == loaded_by                                ? loaded
+         : shard_process_read(shard_process_own_pid(), &self) ? shard_process_start_time(self.start)
+                                                              : shard_clock_real_ns();
 }
 
 /* What this process has asked for, and how often. Nothing is ever freed. */

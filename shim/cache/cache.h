@@ -6,14 +6,15 @@
  * is never judged again: the next job has its own. What SHARD_LISTING names is checked once for a
  * job, and copied.
  *
- *   cache.c      the way of a call
- *   request.h    which listing is asked for, and its KEY
- *   job.h        which job this is
- *   lock.h       who makes a listing, and who has one
- *   make.h       shardctl at work
- *   given.h      what SHARD_LISTING names
- *   collect.h    what is removed, and when
- *   filenames.h, cachedir.h, safe.h   files of the cache
+ *   cache            finds or makes a listing: the steps of a call
+ *   request          which listing is asked for, and its KEY
+ *   job              which job this is
+ *   lock             which process makes a listing, and which processes map it
+ *   make             runs shardctl
+ *   user_listing     the listings that SHARD_LISTING names
+ *   permutation      numpy's permutations for the adapter
+ *   collect          which files are removed, and when
+ *   filenames, cachedir, safe   names, directory and ownership of the files
  *
  * All functions return 0, or a negative errno and one line for people in err[size] that names the
  * path or variable at fault and the remedy. Thread-safe; errno is left alone. They may start a

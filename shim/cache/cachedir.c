@@ -35,7 +35,7 @@ static bool is_of_overflow_user(const struct stat *st) {
 /* Where all users may make files, and nobody may touch another's: /tmp, /dev/shm. */
 static bool is_common(const struct stat *st) {
   return S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) && (st->st_mode & OTHERS_WRITE) &&
-         (st->st_uid == 0 || st->st_uid == shard_kernel_user() || is_of_overflow_user(st));
+         (st->st_uid == 0 || st->st_uid == shard_kernel_euid() || is_of_overflow_user(st));
 }
 
 /* Print the path of this user's folder in a common one. */
@@ -43,7 +43,7 @@ static size_t print_own(const char *common, char *buf, size_t size) {
   size_t n = strlen(common);
   const char *slash = n > 0 && common[n - 1] == '/' ? "" : "/";
   int length =
-      snprintf(buf, size, "%s%slibshard-%lu", common, slash, (unsigned long)shard_kernel_user());
+      snprintf(buf, size, "%s%slibshard-%lu", common, slash, (unsigned long)shard_kernel_euid());
   return length < 0 ? size : (size_t)length;
 }
 
@@ -56,7 +56,7 @@ static int judge(const char *dir, bool own, char *err, size_t size) {
                    (own || shard_kernel_stat(AT_FDCWD, dir, &st, 0) == 0)
                ? 0
                : -errno;
-  bool foreign_link = rc == 0 && link.st_uid != shard_kernel_user() && link.st_uid != 0;
+  bool foreign_link = rc == 0 && link.st_uid != shard_kernel_euid() && link.st_uid != 0;
   if (rc != 0) {
     return shard_error_set(err, size, rc, "cannot use the cache directory '%.300s': %s; " REMEDY,
                            dir, strerror(-rc));
@@ -66,7 +66,7 @@ static int judge(const char *dir, bool own, char *err, size_t size) {
     return shard_error_set(err, size, -ENOTDIR,
                            "the cache directory '%.300s' is not a directory; " REMEDY, dir);
   }
-  if (st.st_uid != shard_kernel_user() && (own || st.st_uid != 0)) {
+  if (st.st_uid != shard_kernel_euid() && (own || st.st_uid != 0)) {
     return shard_error_set(
         err, size, -EPERM,
         "the cache directory '%.300s' belongs to another user (uid %lu); " REMEDY, dir,

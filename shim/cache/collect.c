@@ -75,7 +75,7 @@ static const char *why_remove(enum shard_cache_kind kind, const struct shard_cac
     return "left by a killed process";
   case SHARD_CACHE_LOCK:
     return "nobody's";
-  case SHARD_CACHE_KEPT:
+  case SHARD_CACHE_PERMUTATION:
     return age >= DAY ? "of a day ago" : NULL;
   case SHARD_CACHE_FOREIGN:
     break;
@@ -109,7 +109,7 @@ static void collect(int fd, const char *name, void *context) {
   struct shard_cache_owner owner;
   struct stat st;
   if (shard_kernel_stat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) ||
-      st.st_uid != shard_kernel_user()) {
+      st.st_uid != shard_kernel_euid()) {
     return;
   }
   enum shard_cache_kind kind = shard_cache_name_parse(name, &owner);

@@ -11,7 +11,7 @@ void shard_cache_name_print(enum shard_cache_kind kind, const char *key, const c
                             uint64_t pid, char name[SHARD_CACHE_NAME]) {
   const char *form = kind == SHARD_CACHE_LISTING ? "%.32s.%s.listing"
                      : kind == SHARD_CACHE_LOCK  ? "%.32s.lock"
-                     : kind == SHARD_CACHE_KEPT  ? "%.32s.perm"
+                     : kind == SHARD_CACHE_PERMUTATION  ? "%.32s.perm"
                                                  : "%.32s.new.";
   int n = snprintf(name, SHARD_CACHE_NAME, form, key, owner);
   if (kind == SHARD_CACHE_NEW) {
@@ -41,7 +41,7 @@ enum shard_cache_kind shard_cache_name_parse(const char *name, struct shard_cach
   const char *rest = name + KEY_DIGITS + 1;
   size_t digits = strncmp(rest, "new.", 4) == 0 ? strspn(rest + 4, "0123456789") : 0;
   return strcmp(rest, "lock") == 0                                          ? SHARD_CACHE_LOCK
-         : strcmp(rest, "perm") == 0                                        ? SHARD_CACHE_KEPT
+         : strcmp(rest, "perm") == 0                                        ? SHARD_CACHE_PERMUTATION
          : digits > 0 && (rest[4 + digits] == 0 || rest[4 + digits] == '.') ? SHARD_CACHE_NEW
          : parse_owner(rest, owner ? owner : &ignored)                      ? SHARD_CACHE_LISTING
                                                                             : SHARD_CACHE_FOREIGN;

@@ -6,7 +6,7 @@
  *                       shared lock on it (lock.h)
  *   KEY.lock            flock'ed by the process that makes a file of this KEY, and by its shardctl
  *   KEY.new.PID[.*]     what is being made; left over if nobody has the lock
- *   KEY.perm            a shuffle or positions of the adapter's (kept.c)
+ *   KEY.perm            a shuffle or positions of the adapter's (permutation.c)
  *
  * KEY is 32 hexadecimal digits. OWNER tells whose the listing is: PID-START-NAMESPACE, the job's
  * process; "held", a job that ends with its last process; or "named", a job with a name.
@@ -25,7 +25,7 @@ enum shard_cache_kind {
   SHARD_CACHE_LISTING,
   SHARD_CACHE_LOCK,
   SHARD_CACHE_NEW,
-  SHARD_CACHE_KEPT
+  SHARD_CACHE_PERMUTATION
 };
 
 /* Print a name; not for FOREIGN. owner: of a LISTING. pid: of a NEW. */

@@ -160,13 +160,13 @@ static const struct shard_launcher_row *find_origin(const struct shard_launcher 
 static int name_job(const struct shard_launcher *found, const struct shard_launcher_row *row,
                     struct shard_job *out) {
   int rc;
-  bool own = row == found->own;
+  bool own = row == found->explicit;
   row = find_origin(found, row);
-  for (size_t i = 1; i < found->steps; i++) {
-    if (read_link(&found->way[i], row->size, out)) {
+  for (size_t i = 1; i < found->ancestor_count; i++) {
+    if (read_link(&found->ancestors[i], row->size, out)) {
       return 0;
     }
-    if (found->way[i].pid == row->end.pid) {
+    if (found->ancestors[i].pid == row->above.pid) {
       break;
     }
   }
@@ -175,33 +175,34 @@ static int name_job(const struct shard_launcher *found, const struct shard_launc
   /* A rank that outlives its launcher is a child of the first process, which lives on. A program
    * that sets a launcher's variables, in torchrun's world of one, may do so for one world after the
    * other. */
-  bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->found && row->age > 0 &&
-                            (row->end.pid != 1 || row->marks[0]));
-  if (numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->marks[0] && !row->found)) {
+  bool known = numbered || (row->kind == SHARD_LAUNCHER_PROCESS && row->above_differs &&
+                            row->age > 0 && (row->above.pid != 1 || row->launch_id[0]));
+  if (numbered ||
+      (row->kind == SHARD_LAUNCHER_PROCESS && row->launch_id[0] && !row->above_differs)) {
     rc = read_boot(boot);
     snprintf(place, sizeof(place), "%s:%s", row->launcher, boot);
   } else {
-    rc = identify(own ? &row->topmost : &row->end, place, sizeof(place));
+    rc = identify(own ? &row->highest : &row->above, place, sizeof(place));
   }
-  snprintf(out->name, sizeof(out->name), "%s%s", place, row->marks);
-  out->held = !known || shard_launcher_is_of_one(row);
+  snprintf(out->name, sizeof(out->name), "%s%s", place, row->launch_id);
+  out->held = !known || shard_launcher_is_world_of_one(row);
   return rc;
 }
 
 /* The job of a process that has not looked yet. 1; 0: none is known; or a negative errno. */
 static int find_job(const struct shard_launcher *found, struct shard_job *out) {
   const char *own = shard_config()->job;
-  const struct shard_launcher_row *row = found->youngest, *source = found->own;
+  const struct shard_launcher_row *row = found->youngest, *source = found->explicit;
   if (own) {
     snprintf(out->name, sizeof(out->name), "SHARD_JOB=%s", own);
     out->held = false;
     return 1;
   }
-  if (found->rc != 0 || found->steps == 0) {
+  if (found->rc != 0 || found->ancestor_count == 0) {
     return found->rc == -EINVAL || found->rc == -ENOENT ? 0 : found->rc;
   }
   source = source ? source : row;
-  if (source && (!row || shard_launcher_is_of_one(row))) {
+  if (source && (!row || shard_launcher_is_world_of_one(row))) {
     row = source;
   }
   int rc = row ? name_job(found, row, out) : 0;
@@ -209,7 +210,7 @@ static int find_job(const struct shard_launcher *found, struct shard_job *out) {
     return rc;
   }
   if (source->kind == SHARD_LAUNCHER_ANYBODY || source->age == 0) {
-    leave_link(&found->way[0], row->size, out); /* where name_job() looks */
+    leave_link(&found->ancestors[0], row->size, out); /* where name_job() looks */
   }
   return 1;
 }
@@ -225,7 +226,7 @@ static _Atomic(struct settled *) settled;
 
 /* The world that the job is of. */
 static const char *size_of(const struct shard_launcher *found) {
-  return found->own ? found->own->size : found->youngest ? found->youngest->size : "";
+  return found->explicit ? found->explicit->size : found->youngest ? found->youngest->size : "";
 }
 
 /* NULL: no job is known, and *rc is 0; or it cannot be told, and *rc is a negative errno. */
@@ -267,7 +268,7 @@ static struct shard_launcher *find_launcher(void) {
 
 /* The job that is this process alone. 0 or a negative errno. */
 static int find_alone(struct shard_job *out) {
-  struct shard_launcher_process self = {.pid = shard_process_self()};
+  struct shard_launcher_process self = {.pid = shard_process_own_pid()};
   struct shard_process process;
   if (self.pid > 0 && shard_process_read(self.pid, &process)) {
     self.start = process.start;
@@ -317,7 +318,7 @@ uint64_t shard_job_number(void) {
 
 void shard_job_before_fork(void) {
   int saved = errno, ignored;
-  struct shard_launcher *found = shard_launcher_is_late() ? find_launcher() : NULL;
+  struct shard_launcher *found = shard_launcher_was_set_late() ? find_launcher() : NULL;
   if (found && found->rc == 0) {
     settle(found, &ignored);
   }

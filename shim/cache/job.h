@@ -4,7 +4,7 @@
  * launch has.
  *
  * The job is the first ancestor that was not started with the rank's values (mpirun, a proxy,
- * torchrun's agent), and the launcher's marks; where the launcher numbers its jobs, the marks
+ * torchrun's agent), and the launch id; where the launcher numbers its jobs, the launch id
  * alone.
  *
  * The folder "ranks" of the cache directory holds two kinds of small files. All names are hashes.

@@ -101,16 +101,11 @@ static int run_once(const struct work *w, struct shard_builder *b, int64_t deadl
 static int run(const struct work *w, struct shard_builder *b, char *err, size_t size) {
   int64_t deadline = w->making->deadline + (w->remote ? GRACE_MS : 0);
   int rc = 0;
-  /* One that is killed gets a successor: this rank waits like the others. One that cannot use what
-   * the program's LD_LIBRARY_PATH and LD_PRELOAD lead to gets the system's libraries. */
-  bool again = true;
   b->remote = w->remote;
-  for (int tries = 0; again; tries++) {
+  /* A builder that is killed gets a successor: this rank waits like the others. */
+  for (int tries = 0; tries == 0 || (tries == 1 && rc != 0 && b->signal); tries++) {
     unlink(w->file); /* of a dead process of this number: the lock is ours */
     rc = run_once(w, b, deadline, err, size);
-    bool lacks = rc == -EIO && shard_builder_lacks_libraries(b);
-    again = tries == 0 && rc != 0 && (b->signal || lacks);
-    b->own = lacks;
   }
   /* A host that reaps all its children learns of a failure by the file alone. */
   if (rc == 0 && access(w->file, F_OK) != 0) {

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adapter/api.h"
 #include "base/error.h"
 #include "base/path.h"
 #include "base/xxh64.h"
 #include "config/config.h"
 #include "host/builder.h"
-#include "libshard.h"
 #include "listing/format.h"
 #include "listing/identity.h"
 

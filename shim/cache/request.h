@@ -15,7 +15,7 @@
 
 enum shard_request_kind {
   SHARD_REQUEST_DIRECTORY, /* the names below `real` */
-  SHARD_REQUEST_GIVEN,     /* the listing of `real` among what `list` names */
+  SHARD_REQUEST_USER_LISTING,     /* the listing of `real` among what `list` names */
   SHARD_REQUEST_MANIFEST,  /* the names of the text `list` that lie below `real` */
   SHARD_REQUEST_NAMES,     /* `names` */
   SHARD_REQUEST_BUCKET     /* the keys below `origin`, for `real`, or for no directory */

@@ -12,12 +12,12 @@
 #include "listing/listing.h"
 
 static int judge(const struct stat *st, char *err, size_t size) {
-  switch (shard_trust_judge(st, NULL)) {
-  case SHARD_TRUST_KIND:
+  switch (shard_trust_check(st, NULL)) {
+  case SHARD_TRUST_NOT_REGULAR:
     return shard_error_set(err, size, -EINVAL, "it is no regular file; remove it");
-  case SHARD_TRUST_OWNER:
+  case SHARD_TRUST_FOREIGN_OWNER:
     return shard_error_set(err, size, -EPERM, "it belongs to user %lu", (unsigned long)st->st_uid);
-  case SHARD_TRUST_WRITERS:
+  case SHARD_TRUST_FOREIGN_WRITERS:
     return shard_error_set(err, size, -EPERM,
                            "others may write to it (mode %03o); look at what it holds, and chmod "
                            "go-w",
@@ -31,7 +31,7 @@ int shard_safe_open(const char *path, int flags, mode_t mode, struct stat *st, c
                     size_t size) {
   struct stat own;
   st = st ? st : &own;
-  int fd = shard_kernel_make(AT_FDCWD, path, flags | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, mode);
+  int fd = shard_kernel_create(AT_FDCWD, path, flags | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, mode);
   if (fd < 0) {
     int rc = -errno;
     /* Another user's may not even be opened: say whose it is. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * config.c - reads the variables of variables.def, complains of bad ones, and describes them. For
- * each kind of variable a function take_KIND() stores the value or complains of it.
+ * config.c - reads the variables of variables.def, reports bad values, and describes the variables.
+ * For each kind of variable, take_KIND() stores the value or reports what is wrong with the value.
  */
 #include "config/config.h"
 
@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/size.h"
-#include "config/dataset.h"
+#include "config/dataset_list.h"
 #include "config/launcher.h"
-#include "config/listings.h"
-#include "config/pattern.h"
+#include "config/listing_list.h"
+#include "config/path_template.h"
 
 #define SNAPSHOT_SIZE 32768
 #define ANY SIZE_MAX
@@ -30,14 +30,14 @@ static const char *const shuffles[] = {"off", "epoch", NULL};
 
 struct variable {
   const char *name, *help;
-  /* Store the value; false: it is not valid, and nobody has complained of it. */
+  /* Stores the value. Returns false if the value is not valid and no error was reported. */
   bool (*take)(const struct variable *v, const char *value);
   const char *const *words;
   const char *letters;
-  /* Of paths: print them resolved against `directory` (config/dataset.h). */
+  /* Prints a list of paths, resolved against `directory`; NULL: the value has no paths. */
   size_t (*make_absolute)(const char *value, const char *directory, char *buf, size_t size);
   uint64_t least, most;
-  size_t offset, size; /* of its field; size 0: it has no field */
+  size_t offset, size; /* of the field; size 0: no field */
 };
 
 static const struct shard_config defaults = {
@@ -54,8 +54,8 @@ static char snapshot[SNAPSHOT_SIZE];
 
 const struct shard_config *shard_config(void) { return &config; }
 
-/* Only the first error is kept. */
-#define COMPLAIN(...)                                                                              \
+/* Keeps the first error. */
+#define REPORT(...)                                                                                \
   do {                                                                                             \
     if (!config.error[0]) {                                                                        \
       snprintf(config.error, sizeof(config.error), __VA_ARGS__);                                   \
@@ -64,7 +64,7 @@ const struct shard_config *shard_config(void) { return &config; }
 
 /* ---- the kinds ---------------------------------------------------------- */
 
-/* Store a number into a field of any width. */
+/* Stores a number into a field of any width. */
 static bool store_number(const struct variable *v, uint64_t n) {
   unsigned char *at = (unsigned char *)&config + v->offset;
   if (v->size == sizeof(uint64_t)) {
@@ -105,42 +105,48 @@ static bool take_size(const struct variable *v, const char *value) {
 
 static bool take_text(const struct variable *v, const char *value) {
   if (strlen(value) > v->most) {
-    COMPLAIN("%s is too long: %zu bytes, at most %zu", v->name, strlen(value), (size_t)v->most);
+    REPORT("%s is too long: %zu bytes, at most %zu", v->name, strlen(value), (size_t)v->most);
     return true;
   }
   return store_text(v, value);
 }
 
 static bool take_absolute(const struct variable *v, const char *value) {
-  return value[0] == '/' && store_text(v, value);
+  if (*value != '/') {
+    REPORT("%s='%.64s' must be an absolute path: ranks may start in different directories", v->name,
+           value);
+    return true;
+  }
+  return store_text(v, value);
 }
 
 static bool take_folder(const struct variable *v, const char *value) {
-  if (strstr(value, "%r")) { /* as it was once */
-    COMPLAIN("%s='%.128s': it names a folder, in which each process makes a log of its own: leave "
-             "out the name with %%r",
-             v->name, value);
+  if (strstr(value, "%r")) { /* an older syntax */
+    REPORT("%s='%.128s' must be a directory, in which each process creates a log: leave out the "
+           "name with %%r",
+           v->name, value);
     return true;
   }
-  return *value && !shard_listings_is_object(value) && /* it would be a folder "s3:" */
-         store_text(v, value);
+  /* s3://bucket would become a directory "s3:". */
+  return *value && !shard_listing_list_is_object(value) && store_text(v, value);
 }
 
-/* Store it whatever it is, and complain of the fault; "": as of any other. */
+/* Stores the value, and reports its fault. fault: NULL, none; "": report it as any invalid value.
+ */
 static bool store_list(const struct variable *v, const char *value, const char *fault) {
   store_text(v, value);
   if (fault && *fault) {
-    COMPLAIN("%s='%.128s' %s", v->name, value, fault);
+    REPORT("%s='%.128s' %s", v->name, value, fault);
   }
   return !fault || *fault;
 }
 
 static bool take_listings(const struct variable *v, const char *value) {
-  return store_list(v, value, shard_listings_fault(value));
+  return store_list(v, value, shard_listing_list_fault(value));
 }
 
 static bool take_datasets(const struct variable *v, const char *value) {
-  return store_list(v, value, shard_dataset_fault(value));
+  return store_list(v, value, shard_dataset_list_fault(value));
 }
 
 static size_t make_folder_absolute(const char *value, const char *directory, char *buf,
@@ -159,8 +165,8 @@ static size_t make_folder_absolute(const char *value, const char *directory, cha
 #define ABSOLUTE .take = take_absolute
 #define FOLDER .take = take_folder, .make_absolute = make_folder_absolute
 #define LISTINGS(with)                                                                             \
-  .take = take_listings, .letters = (with), .make_absolute = shard_listings_make_absolute
-#define DATASETS .take = take_datasets, .make_absolute = shard_dataset_make_absolute
+  .take = take_listings, .letters = (with), .make_absolute = shard_listing_list_make_absolute
+#define DATASETS .take = take_datasets, .make_absolute = shard_dataset_list_make_absolute
 #define PATHS 3 /* variables of these three kinds */
 
 static const struct variable variables[] = {
@@ -187,7 +193,7 @@ static const struct withdrawn {
 #undef Y
 };
 
-/* Each variable's place in the table. */
+/* The index of each variable in the table. */
 enum {
 #define X(NAME, type, field, initial, kind, text) AT_##NAME,
 #define Y(NAME, kind, text) AT_##NAME,
@@ -197,15 +203,15 @@ enum {
   VARIABLES
 };
 
-static bool given[VARIABLES];
+static bool is_set[VARIABLES];
 
-/* ---- what is wrong with them -------------------------------------------- */
+/* ---- errors ------------------------------------------------------------- */
 
-/* Print what a variable takes. */
-static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT]) {
+/* Prints which values of a variable are valid. */
+static const char *describe_variable(const struct variable *v, char buf[SHARD_CONFIG_TEXT]) {
   char words[SHARD_WORDS_ROOM];
   if (v->words) {
-    snprintf(buf, SHARD_CONFIG_TEXT, "%s: %s", shard_words_join(v->words, words), v->help);
+    snprintf(buf, SHARD_CONFIG_TEXT, "%s (%s)", shard_words_join(v->words, words), v->help);
   } else if (v->take == take_number) {
     snprintf(buf, SHARD_CONFIG_TEXT, "%s, %llu to %llu", v->help, (unsigned long long)v->least,
              (unsigned long long)v->most);
@@ -219,17 +225,19 @@ static const char *describe(const struct variable *v, char buf[SHARD_CONFIG_TEXT
   return buf;
 }
 
-#define INVALID "%s='%.64s' is not valid; it takes %s"
+#define INVALID "%s='%.64s' is not valid; expected %s"
 
-static void complain_of(const struct variable *v, const char *value) {
+static void report_invalid(const struct variable *v, const char *value) {
   char text[SHARD_CONFIG_TEXT];
-  COMPLAIN(INVALID, v->name, value, describe(v, text));
+  REPORT(INVALID, v->name, value, describe_variable(v, text));
 }
 
-#define NAME_ROOM 32 /* bytes: more than any of our names */
+#define NAME_ROOM 32 /* bytes: more than the longest name of a variable */
 
-/* How many letters are to be put in, taken out, changed, or swapped with the next one to make one
- * name the other: the restricted distance of Damerau and Levenshtein. */
+/*
+ * Returns how many letters must be inserted, deleted, replaced, or swapped with their neighbour to
+ * turn one name into the other: the restricted distance of Damerau and Levenshtein.
+ */
 static size_t measure_distance(const char *a, size_t na, const char *b) {
   uint8_t rows[3][NAME_ROOM];
   size_t nb = strlen(b);
@@ -250,16 +258,18 @@ static size_t measure_distance(const char *a, size_t na, const char *b) {
   return rows[na % 3][nb];
 }
 
-static char misspelt[350]; /* names, and what is meant: one line for all */
+static char misspelt[350]; /* one line about all misspelt names */
 
-/* Note a name that has gone, or is two letters or less from one of ours. Any other is another
- * program's, such as the links that Kubernetes makes for a service called "shard". */
-static void note_name(const char *name, size_t n) {
+/*
+ * Reports a withdrawn name, and notes a name at most two letters from one of libshard's. Any other
+ * name belongs to another program: Kubernetes sets SHARD_PORT and others for a service "shard".
+ */
+static void note_unknown_name(const char *name, size_t n) {
   size_t best = 0, least = SIZE_MAX, used = strlen(misspelt);
   for (size_t i = 0; i < sizeof(withdrawn) / sizeof(withdrawn[0]); i++) {
     if (strlen(withdrawn[i].name) == n && memcmp(withdrawn[i].name, name, n) == 0) {
-      COMPLAIN("%s is not a variable of libshard any more; %s", withdrawn[i].name,
-               withdrawn[i].remedy);
+      REPORT("%s is not a variable of libshard any more; %s", withdrawn[i].name,
+             withdrawn[i].remedy);
       return;
     }
   }
@@ -289,7 +299,7 @@ int shard_config_check(char *err, size_t size) {
   return -EINVAL;
 }
 
-static _Atomic int64_t epoch_now; /* the last that was read */
+static _Atomic int64_t epoch_now; /* the last epoch that was read */
 
 int shard_epoch_read(int64_t *epoch, char *err, size_t size) {
   const struct variable *v = &variables[AT_EPOCH];
@@ -297,7 +307,7 @@ int shard_epoch_read(int64_t *epoch, char *err, size_t size) {
   char text[SHARD_CONFIG_TEXT];
   uint64_t n;
   if (value && !shard_number_parse(value, v->least, v->most, &n)) {
-    snprintf(err, size, INVALID, v->name, value, describe(v, text));
+    snprintf(err, size, INVALID, v->name, value, describe_variable(v, text));
     return -EINVAL;
   }
   if (value) {
@@ -314,7 +324,7 @@ void shard_config_complain(void) {
   if (!config.error[0] || atomic_exchange(&complained, true)) {
     return;
   }
-  /* The job's ranks share the variables, so one line for each node is enough. */
+  /* All ranks have the same variables, so one line for each node is enough. */
   if (shard_world_get(&world, ignored, sizeof(ignored)) != 0 || world.local_rank <= 0 ||
       config.dataset) {
     shard_say(SHARD_LOG_ERROR, "%s (%s)", config.error,
@@ -325,7 +335,7 @@ void shard_config_complain(void) {
 
 /* ---- relative paths ----------------------------------------------------- */
 
-/* Let the environment's entry of the variable be `line`, "NAME=value". */
+/* Replaces a variable's entry in the environment by `line`, "NAME=value". */
 static void replace_in_environment(char *const *environment, size_t name_length, char *line) {
   for (char **e = (char **)environment; e && *e; e++) {
     if (strncmp(*e, line, name_length + 1) == 0) {
@@ -334,9 +344,9 @@ static void replace_in_environment(char *const *environment, size_t name_length,
   }
 }
 
-#define UNKNOWN "\1" /* in place of a directory that has no path */
+#define UNKNOWN "\1" /* in place of a working directory that has no path */
 
-/* Resolve relative paths against the current working directory. */
+/* Resolves relative paths against the working directory. */
 static void make_absolute(char *const *environment) {
   static char lines[PATHS][SNAPSHOT_SIZE];
   char directory[4096];
@@ -354,13 +364,14 @@ static void make_absolute(char *const *environment) {
     size_t before = strlen(v->name) + 1, room = SNAPSHOT_SIZE - before;
     snprintf(line, SNAPSHOT_SIZE, "%s=", v->name);
     if (v->make_absolute(value, directory, line + before, room) >= room) {
-      COMPLAIN("%s is too long", v->name);
+      REPORT("%s is too long", v->name);
     } else if (fault && strstr(line + before, UNKNOWN)) {
-      COMPLAIN("%s='%.200s': the working directory has no path (%s); write absolute paths", v->name,
-               value, strerror(fault));
+      REPORT("%s='%.200s': the working directory has no path (%s); write absolute paths", v->name,
+             value, strerror(fault));
     } else if (line[before] && strcmp(line + before, value) != 0) {
       store_text(v, line + before);
-      /* A child is to find the same fault: made absolute, a bad value may look good. */
+      /* Not after a fault: a bad value may look right once it is absolute, and a child must find
+       * the same fault. */
       if (!config.error[0]) {
         replace_in_environment(environment, before - 1, line);
       }
@@ -384,25 +395,25 @@ bool shard_config_is_foreign(const char *entry) {
   return equals && (!equals[1] || !find_variable(entry, (size_t)(equals - entry)));
 }
 
-/* Take line "SHARD_NAME=value". *used: bytes of the snapshot in use. */
+/* Reads the entry "SHARD_NAME=value". *used: bytes of the snapshot in use. */
 static void take_variable(const char *line, const char *value, size_t *used) {
   size_t n = (size_t)(value - line) - 1, size = strlen(value) + 1;
   const struct variable *v = find_variable(line, n);
   if (!v) {
-    note_name(line, n);
+    note_unknown_name(line, n);
   } else if (size > sizeof(snapshot) - *used) {
-    COMPLAIN("%s is too long", v->name);
+    REPORT("%s is too long", v->name);
   } else if (size == 1) {
     char text[SHARD_CONFIG_TEXT];
-    COMPLAIN("%s is empty; it takes %s", v->name, describe(v, text));
+    REPORT("%s is empty; expected %s", v->name, describe_variable(v, text));
     config.asked |= v == &variables[AT_DATASET];
   } else {
     char *copy = memcpy(snapshot + *used, value, size);
     *used += size;
     if (!v->take(v, copy)) {
-      complain_of(v, copy);
+      report_invalid(v, copy);
     }
-    given[v - variables] = true;
+    is_set[v - variables] = true;
   }
 }
 
@@ -410,9 +421,9 @@ void shard_config_init(char *const *environment) {
   int saved = errno;
   size_t used = 0;
   config = defaults;
-  memset(given, 0, sizeof(given));
+  memset(is_set, 0, sizeof(is_set));
   misspelt[0] = 0;
-  shard_launcher_start(environment);
+  shard_launcher_note_start(environment);
   for (char *const *e = environment; e && *e; e++) {
     const char *equals = strncmp(*e, "SHARD_", 6) == 0 ? strchr(*e, '=') : NULL;
     if (equals) {
@@ -420,40 +431,40 @@ void shard_config_init(char *const *environment) {
     }
   }
   if (misspelt[0]) {
-    COMPLAIN("%s", misspelt);
+    REPORT("%s", misspelt);
   }
   if (config.strategy == SHARD_STRATEGY_HASH && config.remainder != SHARD_REMAINDER_KEEP) {
-    COMPLAIN(
+    REPORT(
         "SHARD_REMAINDER=%s does not go with SHARD_STRATEGY=hash, whose shares differ by chance; "
         "set SHARD_STRATEGY=stride or range, or unset SHARD_REMAINDER",
         shard_words_at(shard_words_remainders, config.remainder));
   }
   config.asked |= config.dataset != NULL;
-  config.seeded = given[AT_SEED];
-  config.sampled = given[AT_SAMPLE];
-  config.directories = config.dataset && shard_dataset_has(config.dataset, false);
-  config.buckets = config.dataset && shard_dataset_has(config.dataset, true);
+  config.seeded = is_set[AT_SEED];
+  config.sampled = is_set[AT_SAMPLE];
+  config.directories = config.dataset && shard_dataset_list_has(config.dataset, false);
+  config.buckets = config.dataset && shard_dataset_list_has(config.dataset, true);
   atomic_store(&epoch_now, config.epoch);
   make_absolute(environment);
   errno = saved;
 }
 
-void shard_config_stand_by(void) {
+void shard_config_disable(void) {
   config.view = SHARD_VIEW_OFF;
   config.directories = config.buckets = false;
   config.error[0] = 0;
 }
 
-bool shard_config_describe(size_t place, struct shard_config_variable *out) {
-  if (place >= VARIABLES) {
+bool shard_config_describe(size_t i, struct shard_config_variable *out) {
+  if (i >= VARIABLES) {
     return false;
   }
-  const struct variable *v = &variables[place];
+  const struct variable *v = &variables[i];
   const unsigned char *at = (const unsigned char *)&defaults + v->offset;
   uint64_t n = 0;
   unsigned wide;
   *out = (struct shard_config_variable){.name = v->name};
-  describe(v, out->value);
+  describe_variable(v, out->value);
   if (v->take == take_word) {
     wide = v->size == sizeof(bool) ? *at : 0;
     if (v->size == sizeof(wide)) {

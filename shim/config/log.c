@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log.c - prints a line to stderr by one system call: no lock of stdio's, no wrapper.
+ * log.c - prints messages to stderr, each by one system call: neither stdio's lock nor a wrapper is
+ * involved.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -8,10 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "adapter/api.h"
 #include "base/error.h"
 #include "base/workspace.h"
 #include "config/config.h"
-#include "libshard.h"
 
 #define LONGEST 1400 /* bytes */
 
@@ -22,7 +23,7 @@ void shard_log(int level, const char *text) {
   }
   int saved = errno;
   SHARD_WORKSPACE(workspace);
-  char small[200], *line = workspace ? workspace : small; /* without memory, what fits */
+  char small[200], *line = workspace ? workspace : small; /* out of memory: cut off */
   size_t room = workspace ? LONGEST : sizeof(small), size;
   struct shard_world world;
   char ignored[1], who[24] = "";
@@ -31,7 +32,7 @@ void shard_log(int level, const char *text) {
   }
   size = (size_t)snprintf(line, room, "libshard: %s%s: ", who, words[level & 3]);
   size += shard_error_escape(text, line + size, room - size);
-  line[size++] = '\n'; /* in place of the NUL */
+  line[size++] = '\n'; /* replaces the NUL */
   ssize_t ignore = syscall(SYS_write, 2, line, size);
   (void)ignore;
   errno = saved;

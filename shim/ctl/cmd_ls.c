@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cmd_ls.c - shardctl ls: the names of a listing, or of what a listing can be made of. */
+/* cmd_ls.c - shardctl ls: prints the names of a listing, a directory or a bucket. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,41 +7,40 @@
 #include <unistd.h>
 
 #include "ctl/arguments.h"
-#include "ctl/buckets.h"
 #include "ctl/ctl.h"
 #include "ctl/human.h"
-#include "ctl/names.h"
-#include "ctl/opening.h"
+#include "ctl/open_listing.h"
+#include "ctl/s3.h"
+#include "ctl/sample_names.h"
 #include "libshard.h"
 #include "listing/listing.h"
 #include "listing/samples.h"
 #include "shard/shard.h"
 
-static bool manifest, uri;
+static bool uri;
 
-static const struct ctl_option rows[] = {
-    CTL_ROW_RANK,          CTL_ROW_SIZE,     CTL_ROW_STRATEGY, CTL_ROW_REMAINDER,
-    CTL_ROW_SAMPLE,        CTL_ROW_SEED,     CTL_ROW_EPOCH,    CTL_ROW_AFTER,
-    CTL_ROW_BEFORE,        CTL_ROW_UNSIGNED, CTL_ROW_NUL,      {"manifest", .flag = &manifest},
-    {"uri", .flag = &uri}, CTL_ROW_END};
+static const struct ctl_option rows[] = {CTL_ROW_RANK,          CTL_ROW_SIZE,     CTL_ROW_STRATEGY,
+                                         CTL_ROW_REMAINDER,     CTL_ROW_SAMPLE,   CTL_ROW_SEED,
+                                         CTL_ROW_EPOCH,         CTL_ROW_UNSIGNED, CTL_ROW_NUL,
+                                         {"uri", .flag = &uri}, CTL_ROW_END};
 
 /* ---- printing ----------------------------------------------------------- */
 
-/* What stands before each name. */
-static const char *before = "";
-static size_t before_length;
+/* Printed before each name. */
+static const char *prefix = "";
+static size_t prefix_length;
 
-static bool to_people; /* stdout is a terminal, and lines are asked for */
+static bool on_terminal; /* stdout is a terminal, and -0 is not given */
 
-/* main() looks at stdout's errors. */
+/* Errors of stdout are found by main(). */
 static void print(const char *name, size_t length) {
-  if (to_people) { /* what a name holds must not control the terminal */
-    ctl_human_line("%s%s", before, name);
+  if (on_terminal) { /* a name must not control the terminal */
+    ctl_human_line("%s%s", prefix, name);
     return;
   }
-  fwrite_unlocked(before, 1, before_length, stdout);
+  fwrite_unlocked(prefix, 1, prefix_length, stdout);
   fwrite_unlocked(name, 1, length, stdout);
-  putc_unlocked(ctl_given.nul ? 0 : '\n', stdout);
+  putc_unlocked(ctl_args.nul ? 0 : '\n', stdout);
 }
 
 static int take(void *none, const char *name, size_t length) {
@@ -50,7 +49,7 @@ static int take(void *none, const char *name, size_t length) {
   return 0;
 }
 
-/* What the hash of each name gives to the rank. */
+/* Print the names whose hash gives them to the rank. Returns 0, or a negative errno. */
 static int print_hashed(const struct shard_listing *l, const struct shard_share *share,
                         uint64_t key) {
   static struct shard_cursor c;
@@ -69,10 +68,11 @@ static int print_hashed(const struct shard_listing *l, const struct shard_share 
   return (int)n;
 }
 
-/* The share's names, sample by sample. */
+/* Print the share's names, sample by sample. Returns 0, or a negative errno. */
 static int print_samples(const struct shard_listing *l, const struct shard_share *share) {
   for (uint64_t k = 0; k < share->count; k++) {
-    int rc = ctl_names_of_sample(l, shard_share_at(share, shard_share_place(share, k)), take, NULL);
+    int rc =
+        ctl_sample_names(l, shard_share_position(share, shard_share_place(share, k)), take, NULL);
     if (rc != 0) {
       return rc;
     }
@@ -80,36 +80,37 @@ static int print_samples(const struct shard_listing *l, const struct shard_share
   return 0;
 }
 
-/* The share that was asked for. 0, or a negative errno. */
+/* Print the rank's share. Returns 0, or a negative errno. */
 static int print_share(const struct shard_listing *l, uint32_t size) {
   uint64_t key = ctl_arguments_key();
   struct shard_share share;
-  shard_share_init(&share, ctl_given.strategy, ctl_given.remainder, (uint32_t)ctl_given.rank, size,
+  shard_share_init(&share, (enum shard_strategy)ctl_args.strategy,
+                   (enum shard_remainder)ctl_args.remainder, (uint32_t)ctl_args.rank, size,
                    shard_listing_samples(l), key);
-  return ctl_given.strategy == SHARD_STRATEGY_HASH ? print_hashed(l, &share, key)
-                                                   : print_samples(l, &share);
+  return ctl_args.strategy == SHARD_STRATEGY_HASH ? print_hashed(l, &share, key)
+                                                  : print_samples(l, &share);
 }
 
 static int run(char **operands) {
   struct shard_listing *l = NULL;
   int rc = ctl_arguments_check_rank();
-  rc = rc == CTL_DONE ? ctl_opening(operands[0], manifest, &l) : rc;
+  rc = rc == CTL_DONE ? ctl_open_listing(operands[0], &l) : rc;
   if (rc != CTL_DONE) {
     return rc;
   }
-  char *root = uri && l ? ctl_buckets_root(l->source) : NULL;
+  char *root = uri && l ? ctl_s3_root(l->source) : NULL;
   if (uri && !root) {
     shard_listing_close(l);
     return ctl_usage("--uri: '%s' is not of a bucket or another URL", operands[0]);
   }
-  before = root ? root : "";
-  before_length = strlen(before);
-  to_people = !ctl_given.nul && isatty(STDOUT_FILENO);
-  if (!to_people) { /* names are short, and many */
+  prefix = root ? root : "";
+  prefix_length = strlen(prefix);
+  on_terminal = !ctl_args.nul && isatty(STDOUT_FILENO);
+  if (!on_terminal) { /* names are short, and many */
     static char page[256 << 10];
     setvbuf(stdout, page, _IOFBF, sizeof(page));
   }
-  uint32_t size = ctl_given.size_text ? (uint32_t)ctl_given.size : 1;
+  uint32_t size = ctl_args.size_text ? (uint32_t)ctl_args.size : 1;
   rc = ctl_arguments_check_remainder(size, shard_listing_samples(l), operands[0]);
   int fault = rc == CTL_DONE ? print_share(l, size) : 0;
   shard_listing_close(l);

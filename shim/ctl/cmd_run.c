@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cmd_run.c - shardctl run: a command under LD_PRELOAD=libshard.so. */
-#include <elf.h>
+/* cmd_run.c - shardctl run: executes a command with LD_PRELOAD=libshard.so. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,27 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "config/dataset.h"
+#include "config/dataset_list.h"
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
 #include "ctl/libshard_path.h"
-
-#define LIBRARY "libshard.so"
-
-/* ---- the library -------------------------------------------------------- */
-
-/* The absolute path of libshard.so in path[PATH_MAX]. */
-static int find_library(char *path) {
-  char self[PATH_MAX], err[1000], magic[SELFMAG];
-  if (!ctl_libshard_path_find(self, path, err, sizeof(err))) {
-    return ctl_fail("%s", err);
-  }
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  bool good = fd >= 0 && read(fd, magic, SELFMAG) == SELFMAG && memcmp(magic, ELFMAG, SELFMAG) == 0;
-  shard_file_close(fd);
-  return good ? CTL_DONE : ctl_fail("'%s' cannot be read, or is no library; install it anew", path);
-}
 
 static int preload(const char *path) {
   const char *old = getenv("LD_PRELOAD");
@@ -38,7 +19,7 @@ static int preload(const char *path) {
   if (ctl_libshard_path_preloaded(given) && access(given, F_OK) == 0) {
     return ctl_libshard_path_same(path, given)
                ? CTL_DONE
-               : ctl_fail("LD_PRELOAD has another " LIBRARY ", '%s'; unset it", given);
+               : ctl_fail("LD_PRELOAD has another libshard.so, '%s'; unset it", given);
   }
   if (asprintf(&value, "%s%s%s", path, old && *old ? ":" : "", old ? old : "") < 0 ||
       setenv("LD_PRELOAD", value, 1) != 0) {
@@ -50,24 +31,23 @@ static int preload(const char *path) {
 
 /* ---- options ------------------------------------------------------------ */
 
-/* What SHARD_DATASET takes for a dataset, malloc'd: a directory by its absolute path, for the
- * command may go elsewhere, or a bucket as it is. CTL_DONE, or as ctl_fail(). */
+/* Make an argument of --dataset an item of SHARD_DATASET, malloc'd: a directory's path is made
+ * absolute, because the command may change its directory. Returns an exit status. */
 static int find_dataset(const char *given, char **out) {
   struct shard_dataset_item item;
-  shard_dataset_next(given, &item);
-  if (shard_dataset_is_bucket(&item) && item.path == given) {
+  shard_dataset_list_next(given, &item);
+  if (shard_dataset_item_is_bucket(&item) && item.path == given) {
     const char *fault = strchr(given + item.url_length, ':') ? "has a colon in its prefix, which "
                                                                "SHARD_DATASET cannot hold"
-                                                             : shard_dataset_fault(given);
+                                                             : shard_dataset_list_fault(given);
     *out = strdup(given);
     return fault  ? ctl_fail("dataset '%s' %s", given, fault)
            : *out ? CTL_DONE
                   : ctl_fail("out of memory");
   }
-  struct stat st;
   *out = realpath(given, NULL);
-  if (!*out || stat(*out, &st) != 0 || !S_ISDIR(st.st_mode)) {
-    return ctl_fail("cannot use dataset '%s': %s", given, strerror(*out ? ENOTDIR : errno));
+  if (!*out) {
+    return ctl_fail("cannot use dataset '%s': %s", given, strerror(errno));
   }
   if (strchr(*out, ':')) {
     return ctl_fail("dataset '%s' has a colon in its path, which SHARD_DATASET cannot hold", *out);
@@ -103,13 +83,13 @@ static int set_variables(void) {
   const struct {
     const char *name, *value;
   } variables[] = {{"SHARD_DATASET", datasets},
-                   {"SHARD_RANK", ctl_given.rank_text},
-                   {"SHARD_SIZE", ctl_given.size_text},
-                   {"SHARD_STRATEGY", ctl_given.strategy_text},
-                   {"SHARD_REMAINDER", ctl_given.remainder_text},
-                   {"SHARD_SAMPLE", ctl_given.sample_text},
-                   {"SHARD_SEED", ctl_given.seed_text},
-                   {"SHARD_EPOCH", ctl_given.epoch_text}};
+                   {"SHARD_RANK", ctl_args.rank_text},
+                   {"SHARD_SIZE", ctl_args.size_text},
+                   {"SHARD_STRATEGY", ctl_args.strategy_text},
+                   {"SHARD_REMAINDER", ctl_args.remainder_text},
+                   {"SHARD_SAMPLE", ctl_args.sample_text},
+                   {"SHARD_SEED", ctl_args.seed_text},
+                   {"SHARD_EPOCH", ctl_args.epoch_text}};
   for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
     if (variables[i].value && setenv(variables[i].name, variables[i].value, 1) != 0) {
       return ctl_fail("out of memory");
@@ -120,9 +100,9 @@ static int set_variables(void) {
 
 /* Execute the command under the library; returns only if that fails. */
 static int execute(char **command) {
-  char library[PATH_MAX];
-  int rc = find_library(library);
-  rc = rc == CTL_DONE ? preload(library) : rc;
+  char self[PATH_MAX], library[PATH_MAX], err[1000];
+  int rc = ctl_libshard_path_find(self, library, err, sizeof(err)) ? preload(library)
+                                                                   : ctl_fail("%s", err);
   if (rc != CTL_DONE) {
     return rc;
   }
@@ -132,24 +112,11 @@ static int execute(char **command) {
   return rc;
 }
 
-/* Ranks that are started by hand know nothing of one another. */
-static void note_listings(void) {
-  bool several = ctl_given.size_text && ctl_given.size > 1;
-  bool hash = ctl_given.strategy_text && ctl_given.strategy == SHARD_STRATEGY_HASH;
-  if (ctl_given.size_text && !getenv("SHARD_DATASET")) {
-    ctl_note("--rank and --size divide nothing without --dataset or SHARD_DATASET");
-  } else if (several && !hash && !getenv("SHARD_JOB") && !getenv("SHARD_LISTING")) {
-    ctl_note(
-        "each rank that is started by hand lists the dataset: if files may be added meanwhile, "
-        "set SHARD_JOB to one text for all of them, or SHARD_LISTING");
-  }
-}
-
 static int run(char **operands) {
   int rc = ctl_arguments_check_rank();
   rc = rc == CTL_DONE ? set_variables() : rc;
-  if (rc == CTL_DONE) {
-    note_listings();
+  if (rc == CTL_DONE && ctl_args.size_text && !getenv("SHARD_DATASET")) {
+    ctl_note("--rank and --size divide nothing without --dataset or SHARD_DATASET");
   }
   rc = rc == CTL_DONE ? execute(operands) : rc;
   free(datasets);

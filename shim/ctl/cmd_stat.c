@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cmd_stat.c - shardctl stat: the facts of a listing, which is checked. */
+/* cmd_stat.c - shardctl stat: checks a listing, and prints its facts. */
 #include <stdio.h>
 #include <time.h>
 
@@ -8,15 +8,14 @@
 #include "ctl/ctl.h"
 #include "ctl/human.h"
 #include "ctl/json.h"
-#include "ctl/opening.h"
+#include "ctl/open_listing.h"
 #include "libshard.h"
 #include "listing/listing.h"
-#include "listing/options.h"
 #include "listing/samples.h"
 
 static const struct ctl_option rows[] = {CTL_ROW_JSON, CTL_ROW_END};
 
-/* When the names were so, by ISO 8601. Static. */
+/* Returns when the listing was made, by ISO 8601; static. */
 static const char *listed_at(const struct shard_listing *l) {
   static char text[40];
   struct tm tm;
@@ -55,28 +54,10 @@ static int print_json(const struct shard_listing *l, const struct shard_listing_
   return ctl_json_print(o, stdout);
 }
 
-/* Which names the listing has, in words; a text of options that is not understood as it is. */
-static void print_which(const char *text) {
-  struct shard_options o;
-  char err[700], depth[40];
-  if (shard_options_parse(&o, text, err, sizeof(err)) != 0) {
-    ctl_human_line("options     %s", text);
-    return;
-  }
-  snprintf(depth, sizeof(depth),
-           o.exact   ? "at depth %u only"
-           : o.depth ? "to depth %u"
-                     : "at any depth",
-           o.exact ? o.exact : o.depth);
-  ctl_human_line("names       %s, %s hidden ones%s%s%s%s", depth, o.hidden ? "with" : "without",
-                 o.follow ? ", behind links to directories too" : "",
-                 o.include[0] ? ", that match '" : "", o.include, o.include[0] ? "'" : "");
-}
-
 static int print_text(const struct shard_listing *l, const struct shard_listing_info *i) {
   double each = i->entries ? (double)i->bytes / (double)i->entries : 0;
   ctl_human_line("source      %s", i->source);
-  print_which(i->options);
+  ctl_human_line("options     %s", i->options);
   printf("entries     %llu\nbytes       %llu (%.2f per entry)\n"
          "directories %llu\norder       %s\nlongest     %u\ndigest      %s\nlisted      %s\n",
          (unsigned long long)i->entries, (unsigned long long)i->bytes, each,
@@ -97,14 +78,14 @@ static int print_text(const struct shard_listing *l, const struct shard_listing_
 static int run(char **operands) {
   struct shard_listing *l;
   struct shard_listing_info info;
-  int rc = ctl_opening(operands[0], false, &l);
+  int rc = ctl_open_listing(operands[0], &l);
   if (rc != CTL_DONE) {
     return rc;
   }
   int wrong = shard_listing_verify(l);
   if (wrong == 0) {
     shard_listing_info(l, &info);
-    rc = (ctl_given.json ? print_json : print_text)(l, &info);
+    rc = (ctl_args.json ? print_json : print_text)(l, &info);
   } else {
     rc = ctl_fail("cannot use listing '%s': %s", operands[0], shard_listing_strerror(wrong));
   }

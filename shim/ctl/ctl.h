@@ -14,7 +14,7 @@
 /* Exit statuses. The last two are of `run` alone: it cannot be executed; it was not found. */
 enum { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_CANNOT = 126, CTL_NOT_FOUND = 127 };
 
-/* How many operands a command takes. ANY: it looks itself; LINE: options end at the first. */
+/* How many operands a command takes. ANY: the command checks; LINE: options end at the first. */
 enum ctl_operands { CTL_NONE, CTL_ONE, CTL_SOME, CTL_LINE, CTL_ANY };
 
 /* A command; its options are parsed before it is run (ctl/arguments.h). */
@@ -22,7 +22,7 @@ struct ctl_command {
   const char *help; /* the command's sections of man/shardctl.1 (scripts/help.awk) */
   const struct ctl_option *options; /* the last one has neither name nor letter */
   enum ctl_operands operands;
-  const char *takes;           /* said if there are others, or an option is missing */
+  const char *takes;           /* what it takes, for the message if that is not given */
   int (*run)(char **operands); /* an exit status; NULL follows the operands */
 };
 #define COMMAND(name, checks, operands, summary)                                                   \
@@ -31,22 +31,19 @@ struct ctl_command {
 #include "ctl/commands.def"
 #undef COMMAND
 
-/* All of them, in the order of --help; the last one has no name. */
+/* All commands, in the order of --help; the last one has no name. */
 struct ctl_entry {
   const char *name, *operands, *summary;
   const struct ctl_command *command;
-  bool checks; /* a wrong SHARD_ variable ends it at once */
+  bool checks; /* a wrong SHARD_ variable is an error before the command runs */
 };
 extern const struct ctl_entry ctl_entries[];
-
-/* Print how bash, zsh or fish complete them. An exit status; CTL_USAGE after a message. */
-int ctl_completion_print(const char *shell);
 
 /* Messages: lines on stderr. */
 #define CTL_MARK "shardctl: "
 #define ctl_fail(...) shard_progress_say(CTL_FAILED, CTL_MARK, __VA_ARGS__)
 #define ctl_usage(...) shard_progress_say(CTL_USAGE, CTL_MARK, __VA_ARGS__)
 
-/* Neither an error nor a warning; and a warning, which libshard.so passes on (host/builder.h). */
+/* A note; and a warning, which libshard.so passes on (host/builder.h). */
 #define ctl_note(...) ((void)shard_progress_say(CTL_DONE, CTL_MARK, __VA_ARGS__))
 #define ctl_warn(...) ((void)shard_progress_say(CTL_DONE, SHARD_ERROR_WARNING, __VA_ARGS__))

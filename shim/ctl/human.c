@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/plain.h"
+#include "base/utf8.h"
 #include "ctl/ctl.h"
 
 struct ctl_human ctl_human_bytes(double bytes) {
@@ -18,18 +18,6 @@ struct ctl_human ctl_human_bytes(double bytes) {
     unit++;
   }
   snprintf(out.text, sizeof(out.text), "%.*f %s", unit > 0 && bytes < 99.95, bytes, units[unit]);
-  return out;
-}
-
-struct ctl_human ctl_human_age(double seconds) {
-  struct ctl_human out;
-  bool days = seconds >= 48 * 3600, hours = seconds >= 2 * 3600, minutes = seconds >= 120;
-  double unit = days ? 24 * 3600 : hours ? 3600 : minutes ? 60 : 1;
-  snprintf(out.text, sizeof(out.text), "%.0f %s", seconds < 0 ? 0 : seconds / unit,
-           days      ? "d"
-           : hours   ? "h"
-           : minutes ? "min"
-                     : "s");
   return out;
 }
 
@@ -58,7 +46,7 @@ void ctl_human_line(const char *format, ...) {
     return;
   }
   for (const char *p = text; *p;) {
-    size_t n = *p == '\\' ? 0 : shard_plain(p);
+    size_t n = *p == '\\' ? 0 : shard_utf8_printable(p);
     if (n > 0) {
       fwrite(p, 1, n, stdout);
     } else {

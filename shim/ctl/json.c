@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/json.h"
 
-#include <inttypes.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/plain.h"
+#include "base/utf8.h"
 #include "ctl/ctl.h"
 
-static bool lost; /* a value, for lack of memory */
+static bool lost; /* there was no memory for a value */
 
 static struct json_object *made(struct json_object *value) {
   lost = lost || !value;
@@ -34,12 +33,12 @@ void ctl_json_add(struct json_object *to, const char *key, struct json_object *v
   }
 }
 
-/* json-c hands on whatever bytes it is given, and JSON is UTF-8. Malloc'd. */
+/* Returns the text as UTF-8, malloc'd; json-c would write any bytes. */
 static char *well_formed(const char *text) {
   static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
   char *out = malloc(3 * strlen(text) + 1), *to = out;
   for (const char *p = text; out && *p;) {
-    size_t n = shard_plain_character(p);
+    size_t n = shard_utf8_character(p);
     memcpy(to, n ? p : replacement, n ? n : 3);
     to += n ? n : 3;
     p += n ? n : 1;
@@ -74,14 +73,8 @@ void ctl_json_add_decimal(struct json_object *to, const char *key, double value,
   ctl_json_add(to, key, made(json_object_new_double_s(value, text)));
 }
 
-void ctl_json_add_sum(struct json_object *to, const char *key, uint64_t sum, bool known) {
-  char text[17];
-  snprintf(text, sizeof(text), "%016" PRIx64, sum);
-  ctl_json_add_text(to, key, known ? text : NULL);
-}
-
-/* json-c escapes what is below U+0020 only; U+007F to U+009F control terminals, too. */
-static void put(const char *text, FILE *out) {
+/* Escape U+007F to U+009F, which control terminals; json-c escapes only what is below U+0020. */
+static void write_escaped(const char *text, FILE *out) {
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
     bool c1 = p[0] == 0xc2 && p[1] < 0xa0;
     p += c1;
@@ -99,7 +92,7 @@ int ctl_json_print(struct json_object *value, FILE *out) {
                                   value, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
   bool good = text && !lost;
   if (good) {
-    put(text, out);
+    write_escaped(text, out);
     fputc('\n', out);
   }
   json_object_put(value);

@@ -13,7 +13,8 @@
 #include "base/kernel.h"
 #include "base/trust.h"
 
-/* Whether libshard.so may be loaded by whoever runs this shardctl, which host/self.h judges so. */
+/* Returns whether the library may be loaded, by the rules by which host/library.h judges shardctl.
+ */
 static bool is_trusted(const char *path, char *err, size_t size) {
   struct stat own, library;
   if (shard_kernel_stat(AT_FDCWD, "/proc/self/exe", &own, 0) != 0 ||
@@ -32,7 +33,7 @@ bool ctl_libshard_path_find(char self[PATH_MAX], char path[PATH_MAX], char *err,
   uname(&machine);
   snprintf(triplet, sizeof(triplet), "../lib/%s-linux-gnu/", machine.machine);
   const char *const places[] = {"", "../lib/", "../lib64/", triplet};
-  /* Beside another folder than bin, ../lib is anybody's. */
+  /* ../lib belongs to shardctl only if shardctl is in a folder called bin. */
   bool installed = slash && slash - self >= 4 && memcmp(slash - 4, "/bin", 4) == 0;
   for (size_t i = 0; slash && i < (installed ? sizeof(places) / sizeof(places[0]) : 1); i++) {
     snprintf(file, sizeof(file), "%.*s%slibshard.so", (int)(slash - self) + 1, self, places[i]);

@@ -1,96 +1,104 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * logs.h - the logs of a run (SHARD_STATS, stats/log.h), read and added up by rank, dataset and
- * epoch. Anybody may have written them: what is not sound is not read, and is named.
+ * logs.h - reads the logs of a run (SHARD_STATS, stats/log.h), and adds them up by dataset, epoch
+ * and rank.
+ *
+ * Anybody may have written a log: a file that is not sound is not read, and is reported. One
+ * thread. Memory is not freed; without memory the process ends.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "stats/log.h"
+
+struct shard_listing;
 
 /* A process's log. */
 struct ctl_log {
-  char *path, *host, *name; /* name: that its process gave the file */
-  int rank, size;           /* -1: not known */
-  int64_t pid, begun, ended;
-  uint64_t start, namespace, job;
-  uint64_t notes, lost; /* lost: places without a note are not counted in it until all are read */
-  int dataset[32];      /* numbers of the process's datasets in the run; -1: none */
+  char *path;
+  struct shard_log_head head;
+  uint64_t notes;                  /* places that the file has */
+  uint64_t lost;                   /* opens that were not noted, or whose notes cannot be read */
+  uint64_t torn;                   /* places that were taken for a note, and have none */
+  int dataset[SHARD_LOG_DATASETS]; /* numbers of the process's datasets in the run; -1: none */
 };
 
-/* What processes have told of how they come to a dataset's names: equal ones are one. */
-struct ctl_facts {
-  uint32_t how, strategy, size, shuffled, remainder, sample; /* as struct shard_log_share */
-  uint64_t seed, entries, used, needed;
-  uint64_t samples; /* of the listing, if it is there */
-  char digest[65];
-  char *file;    /* the listing's */
-  bool is_there; /* it is the listing with this digest */
-  size_t dataset;
+/* A dataset. */
+struct ctl_dataset {
+  char *root;    /* with a slash at the end */
+  size_t index;  /* in the run's list */
+  uint64_t all;  /* files in the list of all names: the program's, or --listing; 0: none */
+  uint64_t seen; /* for logs.c */
 };
 
-/* That the rank has told them in an epoch. */
-struct ctl_share {
-  int rank;
-  uint64_t epoch;
-  size_t dataset, facts;
+/* How processes come to a dataset's names, by the shares that they have noted. */
+struct ctl_division {
+  struct ctl_dataset *dataset;
+  struct shard_log_share told;   /* without rank, previous and root_length */
+  char digest[65];               /* of the listing; "": there is none */
+  char *file;                    /* the listing's path; "": none */
+  struct shard_listing *listing; /* the listing with this digest; NULL: it is not there */
 };
 
 /* What a rank has opened of a dataset in an epoch. */
 struct ctl_cell {
   int rank;
+  struct ctl_dataset *dataset;
   uint64_t epoch;
-  size_t dataset;
-  size_t facts;      /* of its share, or SIZE_MAX */
-  bool mixed, known; /* processes have told different facts; which files are its own is known */
+  const struct ctl_division *division;   /* NULL: the rank has not listed the dataset */
+  const struct ctl_division *mixed;      /* another division that the rank has noted; NULL: none */
+  bool known;                            /* which files are the rank's own is known */
   uint64_t opens, distinct, sum, weight; /* sum of the distinct names' hashes; of all opens' */
   uint64_t own, read, others;            /* its files; those opened; opened files not its own */
   uint64_t least, most;                  /* opens of one of its files that were opened */
-  uint64_t served, served_sum;
+  uint64_t seen;                         /* for logs.c */
+  uint32_t index, epoch_index;           /* in the run's lists */
 };
 
-/* A directory. */
-struct ctl_place {
-  dev_t dev;
-  ino_t ino;
+/* The cells of a dataset in an epoch, by rank; and what is known of them together. */
+struct ctl_epoch {
+  struct ctl_dataset *dataset;
+  uint64_t number;
+  struct ctl_cell **cells;
+  size_t count;
+  uint64_t opened;    /* distinct files that any rank has opened */
+  uint64_t owned;     /* distinct files that are a rank's own */
+  uint64_t elsewhere; /* of these, files that are not in the list of all names */
+  uint64_t seen[2];   /* for logs.c */
 };
 
 struct ctl_run {
   struct ctl_log *logs; /* by rank */
   size_t log_count;
-  char **roots;              /* of datasets, with a slash at the end */
-  size_t root_count, *order; /* of their names: processes tell of datasets in any */
-  struct ctl_facts *facts;
-  size_t facts_count;
-  struct ctl_share *shares; /* by rank, dataset, epoch */
-  size_t share_count;
-  struct ctl_cell *cells; /* by rank, dataset, epoch */
-  size_t cell_count;
+  int size;   /* ranks; 0: logs tell several sizes */
   char **bad; /* lines about files that are no logs */
   size_t bad_count;
-  struct ctl_place *places; /* directories that were read */
-  size_t place_count;
-  uint64_t lost;
-  bool no_rank; /* none is known: all logs are taken for those of rank 0 of 1 */
+  struct ctl_dataset **datasets;
+  size_t dataset_count;
+  struct ctl_division **divisions;
+  size_t division_count;
+  struct ctl_cell **cells; /* by root, epoch and rank */
+  size_t cell_count;
+  struct ctl_epoch *epochs; /* by root and number */
+  size_t epoch_count;
+  void *tree; /* of cells */
 };
 
-/* Read the heads and shares of all logs in a directory, besides what *run has; one that was read
- * is not read again. CTL_DONE or CTL_FAILED after a message. */
-int ctl_logs_read(struct ctl_run *run, const char *directory);
-
 /*
- * Read all notes, once ctl_logs_read() has read the directories. whole: a listing that stands for
- * all names where none is used (strategy hash, a world of one), or NULL. merge: without epochs.
+ * Read the heads and the shares of all logs. If no log has a rank, all logs count for rank 0 of 1.
+ *
+ * run: zeroed. folders: their paths, and NULL.
+ * whole: a listing of all names, used where the listing of a division is missing; or NULL.
+ * Returns CTL_DONE, or CTL_FAILED after a message.
  */
-int ctl_logs_count(struct ctl_run *run, const char *whole, bool merge);
+int ctl_logs_read(struct ctl_run *run, char **folders, const char *whole);
 
-/* How many names of a dataset were opened in an epoch by any rank; UINT64_MAX: not enough memory.
- */
-uint64_t ctl_logs_union(struct ctl_run *run, size_t dataset, uint64_t epoch);
+/* What a cell counts of a rank: a dataset in an epoch; an epoch; all the run. */
+enum ctl_logs_by { CTL_BY_DATASET, CTL_BY_EPOCH, CTL_BY_RANK };
 
-/* Number and sum of hashes of the names of a listing below a root: all, or the first `most`. false:
- * it cannot be read, or its digest is another one (NULL: any). */
-bool ctl_logs_sum(const char *file, const char *digest, const char *root, uint64_t most,
-                  uint64_t *count, uint64_t *sum);
+/* Read all notes, and fill in cells and epochs. Files are told apart by rank with CTL_BY_DATASET
+ * only. */
+void ctl_logs_count(struct ctl_run *run, enum ctl_logs_by by, const char *whole);

@@ -1,5 +1,44 @@
 /* SPDX-License-Identifier: MIT */
-/* main.c - shardctl: finds the command, and tells which there are. */
+/*
+ * main.c - runs the command that shardctl's first argument names; and the map of shardctl: a line
+ * for each module. interpose/init.c has the modules that shardctl shares with libshard.so.
+ *
+ * ctl/ - commands (commands.def lists the commands)
+ *   main          the start, also as the builder of libshard.so
+ *   ctl           what commands share: exit statuses, messages
+ *   arguments     options, by a table for each command
+ *   cmd_index     index: makes a listing
+ *   cmd_ls, cmd_stat, cmd_manifest   names, facts, a text for each rank
+ *   cmd_get       get: fetches a listing from a bucket, or copies one
+ *   cmd_run       run: a command under libshard.so
+ *   cmd_doctor    doctor: whether libshard can work here
+ *   cmd_cache     cache ls, cache gc
+ *   cmd_verify    verify: what the logs of a run prove
+ *   logs          reads the logs of SHARD_STATS for verify
+ *   open_listing  opens an operand as a listing
+ *   sample_names  the names of a listing, sample by sample
+ *   s3            buckets for commands
+ *   output, scratch   files that appear complete; temporary folders
+ *   human, json   output for people, and as JSON
+ *   libshard_path   finds libshard.so
+ * source/ - where names come from
+ *   directory, walk, compare   a directory, read by several threads, or compared with a list
+ *   text          lists that exist already: names, dwalk's, S3 Inventory's
+ *   forms         what a text is, by its first lines
+ *   inventory     an S3 Inventory
+ *   (source/s3/ - a bucket; source/s3/s3.h is its map)
+ * build/ - from names to a listing file
+ *   build         the way of all names
+ *   intake        where a source hands names in
+ *   batch, sorter, run, merge   sorted in memory, in files, and merged
+ *   numbered      an order within each directory
+ *   sets, facts   whether files come in sets; the facts of a header
+ *   writer        the listing file
+ *   memory        how much memory there is
+ *   spool, progress   temporary bytes; how far it is
+ */
+/* main.c - shardctl: runs the command that its first argument names. */
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -16,7 +55,6 @@
 #include "config/config.h"
 #include "ctl/arguments.h"
 #include "ctl/ctl.h"
-#include "ctl/descriptors.h"
 #include "host/builder.h"
 #include "libshard.h"
 
@@ -27,124 +65,113 @@ const struct ctl_entry ctl_entries[] = {
 #undef COMMAND
     {NULL}};
 
-/* Commands of earlier versions, and what to do instead. */
-static const struct {
-  const char *name, *remedy;
-} withdrawn[] = {
-    {"stats", "shardctl verify reads the logs of killed processes as any other"},
-    {"prove", "a DLIO that libshard does not know runs unmodified"},
-    {"plan", "libshard-dlio(7), MEMORY, has the bytes for each file"},
-    {"stream",
-     "shardctl index lists a bucket, and SHARD_STRATEGY=hash filters a mount's own entries"},
-};
-
-#define COLUMN 22 /* where summaries begin */
-
-static void print_command(const struct ctl_entry *c, FILE *out) {
-  int used = fprintf(out, "  %s%s%s", c->name, *c->operands ? " " : "", c->operands);
-  if (used >= COLUMN) {
-    fputc('\n', out);
-    used = 0;
-  }
-  for (const char *line = c->summary; line; used = 0) {
-    const char *end = strchr(line, '\n');
-    fprintf(out, "%*s%.*s\n", COLUMN - used, "", (int)(end ? end - line : (long)strlen(line)),
-            line);
-    line = end ? end + 1 : NULL;
-  }
-}
-
 static void print_help(FILE *out) {
   fputs("Usage: shardctl COMMAND [OPTIONS]\n\nCommands:\n", out);
   for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
-    print_command(c, out);
+    fprintf(out, "  %s%s%s\n      %s\n", c->name, *c->operands ? " " : "", c->operands, c->summary);
   }
-  fputs("\nshardctl COMMAND --help tells the options. --version prints the version,\n"
-        "--completion bash|zsh|fish what makes a shell complete commands and options.\n"
+  fputs("\nshardctl COMMAND --help tells the options. --version prints the version.\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage; run: the command's.\n",
         out);
 }
 
-/* Read the variables for a command. CTL_DONE, or CTL_USAGE after a message. */
-static int read_variables(int argc, char **argv) {
+/* Read the variables for a command. Returns CTL_DONE, or CTL_USAGE after a message. */
+static int read_variables(void) {
   char err[700];
-  for (int i = 1; i < argc; i++) {
-    if (strcmp(argv[i], "--help") == 0) {
-      return CTL_DONE;
-    }
-  }
   shard_config_init(environ);
   return shard_config_check(err, sizeof(err)) == 0 ? CTL_DONE : ctl_usage("%s", err);
 }
 
-static pid_t host; /* that has started this process as its builder */
-
-/* A host of another PID namespace (0) is not seen. */
-static bool host_is_dead(void) {
-  pid_t parent = getppid();
-  return parent != host && parent != 0;
+/*
+ * Close the host's descriptors, except those that host/builder.h names. shardctl does this itself:
+ * posix_spawn(3) can do it since glibc 2.34 only, and a list that the host makes would miss what
+ * its other threads open meanwhile.
+ */
+static void close_descriptors_of_host(void) {
+  close(SHARD_BUILDER_LOCK + 1); /* so that one is free for opendir(3) */
+  DIR *dir = opendir("/proc/self/fd");
+  for (const struct dirent *d; dir && (d = readdir(dir));) {
+    int fd = (int)strtol(d->d_name, NULL, 10);
+    if (fd > SHARD_BUILDER_LOCK && fd != dirfd(dir)) {
+      close(fd);
+    }
+  }
+  if (dir) {
+    closedir(dir);
+  }
 }
 
-/* If the host has died before its builder, children that it has forked may have the lock open. */
+static pid_t host_pid; /* the process that has started this builder; 0: this is none */
+
+/* A host in another PID namespace has the number 0 here. */
+static bool host_is_dead(void) {
+  pid_t parent = getppid();
+  return parent != host_pid && parent != 0;
+}
+
+/* Unlock if the host is dead: children that it has forked may have the lock's descriptor. */
 static void unlock_after_host(void) {
   if (host_is_dead()) {
     flock(SHARD_BUILDER_LOCK, LOCK_UN);
   }
 }
 
-/* On Linux all of these are system calls, and no more. */
-static void end(int number) {
+/* All of these are system calls, and so safe in a handler. */
+static void on_sigterm(int number) {
   unlock_after_host();
   signal(number, SIG_DFL);
   raise(number);
 }
 
-/* Nobody takes what is made for a dead host, but all who want the lock would wait for it. The
- * kernel tells when the thread ends that has started us, and waits for us. */
+/* End with the host: nobody takes what is made for a dead host, and others would wait for the lock.
+ * The kernel sends SIGTERM when the thread ends that has started this process. */
 static int end_with_host(void) {
-  const struct sigaction action = {.sa_handler = end};
+  const struct sigaction action = {.sa_handler = on_sigterm};
   atexit(unlock_after_host);
   sigaction(SIGTERM, &action, NULL);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   return host_is_dead() ? CTL_FAILED : CTL_DONE;
 }
 
-/* Flush stdout. CTL_DONE, or CTL_FAILED after a message. */
-static int finish(void) {
+/* Flush stdout. Returns CTL_DONE, or CTL_FAILED after a message. */
+static int flush_stdout(void) {
   return fflush(stdout) == 0 && !ferror(stdout)
              ? CTL_DONE
              : ctl_fail("cannot write the output: %s", strerror(errno));
 }
 
-/* argv[0] is its name. Returns its exit status. */
-static int run(const struct ctl_entry *c, int argc, char **argv) {
-  int rc = c->checks ? read_variables(argc, argv) : CTL_DONE;
-  rc = rc == CTL_DONE ? ctl_arguments_parse(c->command, argc, argv) : rc;
+/* Run a command, whose name is argv[0]. Returns its exit status. */
+static int run_command(const struct ctl_entry *c, int argc, char **argv) {
+  int rc = ctl_arguments_parse(c->command, argc, argv);
+  if (rc == CTL_GO_ON && c->checks) {
+    rc = read_variables() == CTL_DONE ? CTL_GO_ON : CTL_USAGE;
+  }
   rc = rc == CTL_GO_ON ? c->command->run(argv + optind) : rc;
-  int finished = finish();
+  int finished = flush_stdout();
   return rc == CTL_DONE ? finished : rc;
 }
 
-/* By this libshard.so knows shardctl, and does nothing there: a job's script may export LD_PRELOAD,
- * and fakechroot gives it to all that a process starts. */
+/* libshard.so knows shardctl by this symbol, and does nothing in it: a job's script may export
+ * LD_PRELOAD, and fakechroot sets it in each process. */
 extern const char shard_is_shardctl;
 __attribute__((visibility("default"))) const char shard_is_shardctl = 1;
 
-/* Nothing calls setlocale(): numbers, dates and letters are those of C. */
+/* setlocale(3) is not called: the locale is C. */
 int main(int argc, char **argv) {
-  prctl(PR_SET_NAME, "shardctl"); /* libshard.so runs it by a descriptor, whose number is no name */
-  if (argc > 1 && strncmp(argv[1], SHARD_BUILDER_MARK, strlen(SHARD_BUILDER_MARK)) == 0) {
-    ctl_close_from(SHARD_BUILDER_LOCK + 1, false);
-    host = (pid_t)strtol(argv[1] + strlen(SHARD_BUILDER_MARK), NULL, 10);
+  prctl(PR_SET_NAME,
+        "shardctl"); /* libshard.so executes a descriptor, whose number would be the name */
+  if (argc > 1 && strncmp(argv[1], SHARD_BUILDER_FLAG, strlen(SHARD_BUILDER_FLAG)) == 0) {
+    close_descriptors_of_host();
+    host_pid = (pid_t)strtol(argv[1] + strlen(SHARD_BUILDER_FLAG), NULL, 10);
     if (end_with_host() != CTL_DONE) {
       return CTL_FAILED;
     }
-    umask(umask(0) | (S_IWGRP | S_IWOTH)); /* nobody else may write to what the cache has */
+    umask(umask(0) | (S_IWGRP | S_IWOTH)); /* only this user may write to the cache's files */
     argv[1] = argv[0];
     argv++;
     argc--;
   }
-  shard_progress_allow(host == 0);
+  shard_progress_allow(host_pid == 0);
   if (argc < 2) {
     print_help(stderr);
     return CTL_USAGE;
@@ -152,28 +179,19 @@ int main(int argc, char **argv) {
   const char *word = argv[1];
   if (strcmp(word, "run") != 0) {
     signal(SIGXFSZ, SIG_IGN); /* a write past the limit is an error like any other */
-    signal(SIGCHLD, SIG_DFL); /* else, if the caller ignores it, no child tells how it ended */
+    signal(SIGCHLD, SIG_DFL); /* if the caller ignores it, a child's status would be lost */
   }
   if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
     print_help(stdout);
-    return finish();
+    return flush_stdout();
   }
   if (strcmp(word, "--version") == 0) {
     printf("shardctl %s\n", shard_version());
-    return finish();
-  }
-  if (strcmp(word, "--completion") == 0) {
-    int rc = ctl_completion_print(argc == 3 ? argv[2] : NULL);
-    return rc == CTL_DONE ? finish() : rc;
+    return flush_stdout();
   }
   for (const struct ctl_entry *c = ctl_entries; c->name; c++) {
     if (strcmp(word, c->name) == 0) {
-      return run(c, argc - 1, argv + 1);
-    }
-  }
-  for (size_t i = 0; i < sizeof(withdrawn) / sizeof(withdrawn[0]); i++) {
-    if (strcmp(word, withdrawn[i].name) == 0) {
-      return ctl_usage("there is no command '%s' any more; %s", word, withdrawn[i].remedy);
+      return run_command(c, argc - 1, argv + 1);
     }
   }
   return ctl_usage("there is no command '%s'; shardctl --help lists them", word);

@@ -10,21 +10,19 @@
 #include "ctl/ctl.h"
 
 static int cannot_write(const struct ctl_output *o, const char *why) {
-  return ctl_fail("%s%scannot write '%.300s': %s", o->variable ? o->variable : "",
-                  o->variable ? ": " : "", o->whole.path, why);
+  return ctl_fail("cannot write '%.300s': %s", o->whole.path, why);
 }
 
-int ctl_output_open(const char *file, const char *variable, enum shard_whole_sync sync,
-                    struct ctl_output *o) {
-  *o = (struct ctl_output){.whole = {.fd = -1, .path = file}, .variable = variable};
-  if (shard_whole_may_replace(file) != 0) {
+int ctl_output_open(const char *file, enum shard_atomic_file_sync sync, struct ctl_output *o) {
+  *o = (struct ctl_output){.whole = {.fd = -1, .path = file}};
+  if (shard_atomic_file_may_replace(file) != 0) {
     return cannot_write(o, "it is not a regular file");
   }
-  int rc = shard_whole_open(&o->whole, file, SHARD_WHOLE_UMASK, sync);
+  int rc = shard_atomic_file_open(&o->whole, file, SHARD_ATOMIC_FILE_UMASK, sync);
   if (rc != 0) {
     return cannot_write(o, strerror(-rc));
   }
-  shard_whole_temporary(&o->whole, o->temporary);
+  shard_atomic_file_temporary(&o->whole, o->temporary);
   return CTL_DONE;
 }
 
@@ -48,9 +46,9 @@ int ctl_output_print(struct ctl_output *o, int (*print)(void *context, FILE *out
 
 int ctl_output_end(struct ctl_output *o, bool keep) {
   if (!keep) {
-    shard_whole_abort(&o->whole);
+    shard_atomic_file_abort(&o->whole);
     return CTL_DONE;
   }
-  int rc = shard_whole_publish(&o->whole);
+  int rc = shard_atomic_file_publish(&o->whole);
   return rc == 0 ? CTL_DONE : cannot_write(o, strerror(-rc));
 }

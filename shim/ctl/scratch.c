@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scratch.c - PARENT/.shardctl-put.XXXXXX, locked while its shardctl lives. A folder that nobody
- * has locked was left by a shardctl that was killed: the next one removes it. Where locks do not
- * work, none is removed.
+ * scratch.c - makes PARENT/.shardctl-put.XXXXXX, which shardctl locks while it lives. A folder that
+ * is not locked was left by a shardctl that was killed, and is removed by the next shardctl. Where
+ * locks do not work, no folder is removed.
  */
 #include "ctl/scratch.h"
 
@@ -21,13 +21,12 @@
 #include "ctl/ctl.h"
 
 #define PREFIX ".shardctl-put." /* nobody else has such a folder */
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 static int open_folder(int at, const char *name) {
   return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* There are no folders in it. */
+/* Remove the files of a folder, which has no folders. */
 static void empty(int folder) {
   int copy = dup(folder);
   DIR *dir = copy < 0 ? NULL : fdopendir(copy);
@@ -47,9 +46,7 @@ static void remove_dead(const char *parent) {
   const struct dirent *d;
   struct stat st;
   while (dir && (d = readdir(dir))) {
-    const char *tail = d->d_name + strlen(PREFIX);
-    if (strncmp(d->d_name, PREFIX, strlen(PREFIX)) != 0 || strlen(tail) != 6 ||
-        strspn(tail, LETTERS) != 6) {
+    if (strncmp(d->d_name, PREFIX, strlen(PREFIX)) != 0) {
       continue;
     }
     int folder = open_folder(dirfd(dir), d->d_name);
@@ -65,7 +62,7 @@ static void remove_dead(const char *parent) {
   }
 }
 
-/* Lock the new folder. false: another shardctl has already taken it for a dead one's. */
+/* Lock the new folder. Returns false if another shardctl has removed it before it was locked. */
 static bool lock_folder(struct ctl_scratch *scratch) {
   struct stat st;
   scratch->lock = open_folder(AT_FDCWD, scratch->path);

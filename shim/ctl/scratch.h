@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scratch.h - temporary folders: the one place that says where, for files that are made to be put
- * into a bucket, to be printed, or to try libshard.
+ * scratch.h - temporary folders: for listings and manifests that are put into a bucket or printed,
+ * and for what doctor tries.
  *
- * What names take beyond SHARD_BUILD_MEMORY goes to TMPDIR, too; but without it beside the listing
- * (build/build.h), which may be larger than /tmp.
+ * Names that do not fit into SHARD_BUILD_MEMORY go to TMPDIR, too; but without TMPDIR beside the
+ * listing (build/build.h), which may be larger than /tmp.
  */
 #pragma once
 
@@ -13,11 +13,11 @@ struct ctl_scratch {
   int lock;
 };
 
-/* The folder that temporary folders are made in: TMPDIR, else /tmp. */
+/* Returns the folder in which temporary folders are made: $TMPDIR, or /tmp. */
 const char *ctl_scratch_parent(void);
 
-/* Make one, for this user alone. CTL_DONE, or CTL_FAILED after a message. */
+/* Make a folder for this user alone. Returns CTL_DONE, or CTL_FAILED after a message. */
 int ctl_scratch_make(struct ctl_scratch *scratch);
 
-/* Remove it with all files in it. Nothing is done if there is none. */
+/* Remove the folder, if there is one, with all files in it. */
 void ctl_scratch_remove(struct ctl_scratch *scratch);

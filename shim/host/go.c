@@ -8,8 +8,9 @@
 #define MAGIC "\xff Go buildinf:"
 #define ALIGNED ((size_t)16)
 
-/* The main program comes first. */
-static int look(struct dl_phdr_info *info, size_t size, void *found) {
+/* Looks for the magic in the main program, the first object of dl_iterate_phdr(3), and stops there.
+ */
+static int find_magic(struct dl_phdr_info *info, size_t size, void *found) {
   (void)size;
   for (size_t i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *p = &info->dlpi_phdr[i];
@@ -31,6 +32,6 @@ static int look(struct dl_phdr_info *info, size_t size, void *found) {
 
 bool shard_go_is_program(void) {
   bool found = false;
-  dl_iterate_phdr(look, &found);
+  dl_iterate_phdr(find_magic, &found);
   return found;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* go.h - whether the program is one of Go's, which makes its system calls itself. */
+/* go.h - recognises Go programs, which make system calls without libc. */
 #pragma once
 
 #include <stdbool.h>
 
-/* Go's linker writes the module's build information into a writable segment; this looks for its
- * magic there, as Go's own reader does (debug/buildinfo). It reads memory, and nothing else. */
+/*
+ * Returns whether the program is Go's: looks for the magic of the module's build information, which
+ * Go's linker puts into a writable segment, as Go's debug/buildinfo does. Only reads memory.
+ */
 bool shard_go_is_program(void);

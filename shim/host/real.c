@@ -12,9 +12,9 @@ enum { UNRESOLVED, WRITING, RESOLVED };
 static atomic_int state;
 
 /*
- * A thread that comes early looks all functions up for itself, and waits for no other one: a lookup
- * may call back into a wrapper. The first to be done writes the table; the others wait only while
- * it copies some words.
+ * Fills the table. Each early thread looks up all functions for itself and waits for no other
+ * thread, because a lookup may call a wrapper. The first thread that is done writes the table; the
+ * others wait only while it copies the table.
  */
 static void resolve(void) {
   int saved = errno, expected = UNRESOLVED;

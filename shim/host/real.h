@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * real.h - the functions behind our wrappers (exports.def has the list), and how a wrapper is
+ * real.h - libc's functions behind the wrappers (exports.def lists them), and how a wrapper is
  * declared.
  *
- * All are resolved together, before the first is used: by the constructor, or by the first wrapper
- * that is called, if another library's constructor lists a directory before ours has run. Resolving
- * allocates nothing of ours. Several threads may do it at once; one of them writes the table.
- * errno is left alone.
+ * All functions are resolved together, before the first is used: by the constructor, or by the
+ * first wrapper that is called, if another library's constructor lists a directory before
+ * libshard's constructor has run. Several threads may resolve at once; one of them writes the
+ * table. libshard allocates nothing for it. Keeps errno.
  */
 #pragma once
 
@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <wordexp.h>
 
-/* What _FORTIFY_SOURCE calls; glibc declares none of them. */
+/* What _FORTIFY_SOURCE calls; glibc's headers do not declare them. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);
@@ -29,7 +29,7 @@ int __openat64_2(int dirfd, const char *path, int flags);
 /* readdir_r is obsolete, but programs call it. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-/* NAME, and old_NAME of a call that has two versions (exports.def). */
+/* A member NAME for each call, and old_NAME for a call that has two versions (exports.def). */
 struct shard_real {
 #define CALL(name, kind) typeof(&name) name;
 #define VERSIONS(name, old, new) typeof(&name) old_##name;
@@ -38,22 +38,22 @@ struct shard_real {
 #pragma GCC diagnostic pop
 
 /*
- * The table, resolved. A member is NULL only if libc lacks the function; an old version that it
- * lacks is the new one.
+ * Returns the table, resolved. A member is NULL only if libc lacks the function; if libc lacks an
+ * old version, that member is the new version.
  */
 const struct shard_real *shard_real(void);
 
 /* The table itself, for callers that know that the constructor has run. */
 extern struct shard_real shard_real_table __attribute__((visibility("hidden")));
 
-/* How a wrapper is declared: seen by the program, whatever its visibility in the header. */
+/* Declares a wrapper: visible to the program, whatever the visibility in the header. */
 #define SHARD_EXPORT __attribute__((visibility("default")))
 
-/* Gives the wrapper `of` the name `name`, too, whose type libc's headers have. */
+/* Gives the wrapper `of` a second name, `name`, whose type libc's headers have. */
 #define SHARD_ALIAS(name, of)                                                                      \
   extern typeof(name) name __attribute__((alias(#of), visibility("default")))
 
-/* Makes the wrapper shard_old_NAME, which is declared, the old version of a call. */
+/* Makes the wrapper shard_old_NAME, declared before, the old version of a call. */
 #define SHARD_OLD(name) SHARD_VERSIONED(shard_old_##name, #name "@" SHARD_OLDEST_GLIBC)
 #if __has_attribute(symver)
 #define SHARD_VERSIONED(wrapper, symbol)                                                           \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dents.c - calls that read a directory by its descriptor: getdents64, getdirentries, syscall.
+ * dents.c - wraps calls that read a directory by its descriptor: getdents64, getdirentries,
+ * syscall.
  *
- * Nothing is remembered between calls: the inode tells which directory it is, and the file's own
- * offset how far it has been read (view.h). So a descriptor may come from anywhere, and lseek() and
- * dup() do what they always do.
+ * No state is kept between calls: the open file tells which directory it is, and its offset how far
+ * the directory was read (view.h). So a descriptor may come from anywhere, and lseek() and dup()
+ * need no wrapper.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -21,9 +22,10 @@
 #include "host/real.h"
 #include "interpose/guard.h"
 
-/* 1: the directory is served, and *n is the result, a negative errno on failure. 0: it is not. */
+/* Serves getdents64(). Returns 1 and *n, the result or a negative errno; 0 if the directory is not
+ * served. */
 static int serve_dents(int fd, void *buf, size_t size, ssize_t *n) {
-  struct shard_served *served;
+  struct shard_served_dir *served;
   int rc = shard_guard_open(fd, &served);
   if (rc == 0 && !served) {
     return 0;
@@ -31,7 +33,7 @@ static int serve_dents(int fd, void *buf, size_t size, ssize_t *n) {
   *n = rc;
   if (rc == 0) {
     shard_guard_depth++;
-    /* A bad buffer shall give EFAULT, not a crash: let the kernel write some bytes there first. */
+    /* A bad buffer must give EFAULT, not a crash: the kernel writes some bytes there first. */
     bool bad = !buf || (size >= sizeof(uint64_t) &&
                         shard_real()->syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, buf,
                                               sizeof(uint64_t)) != 0);
@@ -58,8 +60,8 @@ SHARD_EXPORT ssize_t getdents64(int fd, void *buf, size_t size) {
   return to_result(n);
 }
 
-/* The same, and *base is where reading began. */
-static ssize_t serve_from(int fd, char *buf, size_t size, off_t *base, ssize_t *n) {
+/* Does the same for getdirentries(), where *base gets the offset before the call. */
+static ssize_t serve_direntries(int fd, char *buf, size_t size, off_t *base, ssize_t *n) {
   off_t before = lseek(fd, 0, SEEK_CUR);
   if (!serve_dents(fd, buf, size, n)) {
     return 0;
@@ -72,7 +74,7 @@ static ssize_t serve_from(int fd, char *buf, size_t size, off_t *base, ssize_t *
 
 SHARD_EXPORT ssize_t getdirentries(int fd, char *restrict buf, size_t size, off_t *restrict base) {
   ssize_t n;
-  if (shard_guard_passes() || !serve_from(fd, buf, size, base, &n)) {
+  if (shard_guard_passes() || !serve_direntries(fd, buf, size, base, &n)) {
     return shard_real()->getdirentries(fd, buf, size, base);
   }
   return to_result(n);
@@ -84,8 +86,8 @@ SHARD_ALIAS(getdirentries64, getdirentries);
 
 #ifdef SYS_getdents
 /*
- * Turn entries of getdents64 into those of getdents, in place: there the name begins where d_type
- * is here, and the type is the last byte of the record.
+ * Converts entries of getdents64 to those of getdents, in place: the name begins where d_type was,
+ * and the type becomes the last byte of the record.
  */
 static void narrow_entries(char *buf, ssize_t size) {
   const size_t name = offsetof(struct dirent64, d_name), type = offsetof(struct dirent64, d_type);
@@ -100,7 +102,7 @@ static void narrow_entries(char *buf, ssize_t size) {
 }
 #endif
 
-/* syscall(SYS_getdents64 or SYS_getdents, fd, buf, size). The assembly below jumps here. */
+/* Serves syscall(SYS_getdents64 or SYS_getdents, fd, buf, size). The assembly below jumps here. */
 long shard_dents_syscall(long number, int fd, char *buf, unsigned size);
 __attribute__((used)) long shard_dents_syscall(long number, int fd, char *buf, unsigned size) {
   ssize_t n;
@@ -117,8 +119,9 @@ __attribute__((used)) long shard_dents_syscall(long number, int fd, char *buf, u
 
 #if defined(__x86_64__)
 /*
- * All other calls jump to libc's syscall() with registers and stack untouched: it is variadic, and
- * a call may return twice (fork, clone with a stack of its own). The first one looks it up.
+ * All other system calls jump to libc's syscall() with registers and stack untouched, because
+ * syscall() is variadic, and a call may return twice (fork, clone with a new stack). The first call
+ * finds libc's syscall().
  */
 extern long (*shard_dents_next)(long number, ...) __attribute__((visibility("hidden")));
 long (*shard_dents_next)(long number, ...);
@@ -164,7 +167,8 @@ __asm__(".text\n"
         "  .cfi_endproc\n"
         ".size syscall, .-syscall\n");
 #else
-/* Reading six arguments of a call that may have fewer is harmless where they come in registers. */
+/* Reading six arguments of a call that has fewer is harmless, because arguments come in registers.
+ */
 SHARD_EXPORT long syscall(long number, ...) {
   va_list list;
   long a[6];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dir.c - opendir and its family. host/exports.def has the list of all wrapped calls.
+ * dir.c - wraps opendir and its family. host/exports.def lists all wrapped calls.
  *
- * A served directory keeps libc's own DIR and descriptor. Beside them we keep a stream, found by
- * the DIR's address: shard_view_read() fills its buffer, and libc's stays empty. So telldir gives
- * d_off, and seekdir sets the file's offset, as in libc. If a window shuffles the stream, telldir
- * counts entries, and seekdir repeats the shuffle up to that count.
+ * A served directory has libc's DIR and descriptor, and a stream, which is found by the DIR's
+ * address: shard_view_read() fills the stream's buffer, and libc's buffer stays empty. So telldir
+ * gives d_off, and seekdir sets the file's offset, as in libc. If a window shuffles the stream,
+ * telldir counts entries, and seekdir repeats the shuffle up to that count.
  */
 #include "interpose/dir.h"
 
@@ -34,39 +34,40 @@
 
 static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "readdir is readdir64");
 
-#define BUFFER_SIZE 65536 /* fewer calls than with libc's 32 KB */
+#define BUFFER_SIZE 65536 /* bytes; libc's buffer has 32 KB, and so needs more calls */
 
 struct stream {
-  struct shard_served *served;
+  struct shard_served_dir *served;
   struct shard_window *window; /* NULL: the stream is not shuffled */
-  atomic_uint lock;            /* 0, or the generation that holds it */
-  off_t position;              /* behind the entry that was given out last */
+  atomic_uint lock;            /* 0, or the generation that holds the lock */
+  off_t position;              /* behind the last entry that the program got */
   off_t ahead;                 /* behind the last entry in the buffer */
-  bool too_long;               /* readdir_r has passed over an entry */
-  bool rewound;                /* shard_view_rewind() is to be called before the next read */
+  bool too_long;               /* readdir_r has skipped an entry */
+  bool rewound;                /* the next read must call shard_view_rewind() first */
   size_t at, filled;
   char buffer[BUFFER_SIZE] __attribute__((aligned(16)));
 };
 
-/* Until shard_dir_enable() it counts as used, so that no call goes to an empty table. */
+/* Counts as used until shard_dir_enable(), so that no call goes to an empty shard_real_table. */
 static struct shard_handles streams = {.used = 1};
 
 void shard_dir_enable(void) { atomic_fetch_sub(&streams.used, 1); }
 
-/* Then the call is libc's: this is all that it costs a program that lists nothing of ours. */
+/* Returns whether no DIR is served, so that a call goes to libc: the only cost for a program that
+ * lists no dataset. */
 static inline bool has_no_stream(void) {
   return atomic_load_explicit(&streams.used, memory_order_acquire) == 0;
 }
 
-_Thread_local int shard_dir_refused;
+_Thread_local int shard_dir_refused_errno;
 
-/* Fail for a reason of ours; rc: a negative errno. */
-static void refuse(int rc) { errno = shard_dir_refused = -rc; }
+/* Sets errno for a failure of libshard's, not libc's. rc: a negative errno. */
+static void fail_with(int rc) { errno = shard_dir_refused_errno = -rc; }
 
 /* ---- one thread at a time on a stream ---- */
 
-/* Counts forks. A thread that locked in an older generation is not in this process: its lock is
- * free. */
+/* Counts forks. A lock of an older generation is free: the thread that took it is in another
+ * process. */
 static atomic_uint generation = 1;
 
 static void count_fork(void) { atomic_fetch_add(&generation, 1); }
@@ -109,17 +110,17 @@ static void free_stream(struct stream *s) {
   }
 }
 
-/* Drop our stream of a DIR: it is being closed, or libc gives its address out anew, since it was
- * closed past us. */
+/* Frees the stream of a DIR that is being closed; or of a DIR that was closed past libshard, if
+ * libc uses the address again. */
 static void drop_stream(const DIR *dir) {
   if (!has_no_stream()) {
     free_stream(shard_handles_remove(&streams, dir));
   }
 }
 
-/* A stream for a descriptor; *out is NULL if the directory is not served. 0 or a negative errno. */
+/* Creates a stream for a descriptor; *out is NULL if the directory is not served. */
 static int new_stream(int fd, struct stream **out) {
-  struct shard_served *served;
+  struct shard_served_dir *served;
   *out = NULL;
   int rc = shard_guard_open(fd, &served);
   if (rc != 0 || !served) {
@@ -144,17 +145,18 @@ static int new_stream(int fd, struct stream **out) {
   return 0;
 }
 
-/* The descriptor of a directory that was opened is none of the kernel's: another library, which
- * keeps directories of its own (DAOS, UnifyFS), has made the number up. */
+/* Refuses a directory whose descriptor the kernel does not know: another library that keeps its own
+ * directories (DAOS, UnifyFS) has made up the number. Returns -EOPNOTSUPP. */
 static int refuse_foreign(void) {
-  static atomic_bool said;
-  shard_once_complain(&said, "a directory is served by another preloaded library, so libshard "
-                             "cannot tell whether it is of SHARD_DATASET, and listing calls on it "
-                             "fail: unset SHARD_DATASET, or do not preload both");
+  static atomic_bool reported;
+  shard_once_report(&reported,
+                    "another preloaded library serves a directory, so libshard cannot tell whether "
+                    "the directory is of SHARD_DATASET; listing calls on it fail: unset "
+                    "SHARD_DATASET, or preload only one of the two libraries");
   return -EOPNOTSUPP;
 }
 
-/* Serve a directory that libc has opened. NULL and errno: it is closed. */
+/* Serves a directory that libc has opened. Errors: NULL and errno; the directory is closed. */
 static DIR *serve_opened(DIR *dir) {
   if (!dir || shard_guard_passes()) {
     return dir;
@@ -169,7 +171,7 @@ static DIR *serve_opened(DIR *dir) {
   errno = saved;
   if (rc != 0) {
     shard_real()->closedir(dir);
-    refuse(rc == -EBADF ? refuse_foreign() : rc);
+    fail_with(rc == -EBADF ? refuse_foreign() : rc);
   }
   return rc == 0 ? dir : NULL;
 }
@@ -181,11 +183,11 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
   if (shard_guard_passes()) {
     return real->fdopendir(fd);
   }
-  /* Decide first: on failure the descriptor stays the caller's, and open. */
+  /* Before libc's fdopendir(): on failure the descriptor stays open and the caller's. */
   struct stream *s;
   int saved = errno, rc = new_stream(fd, &s);
   if (rc != 0 && rc != -EBADF) {
-    refuse(rc);
+    fail_with(rc);
     return NULL;
   }
   errno = saved;
@@ -200,10 +202,10 @@ SHARD_EXPORT DIR *fdopendir(int fd) {
   }
   rc = rc == -EBADF ? refuse_foreign() : rc ? rc : shard_handles_insert(&streams, dir, s);
   if (rc != 0) {
-    /* The DIR owns the descriptor by now; there is no way to give it back. */
+    /* The DIR owns the descriptor, and cannot give it back: closedir() closes both. */
     free_stream(s);
     real->closedir(dir);
-    refuse(rc);
+    fail_with(rc);
     return NULL;
   }
   return dir;
@@ -216,13 +218,13 @@ SHARD_EXPORT int closedir(DIR *dir) {
 
 /* ---- reading ---- */
 
-/* The next entry in the order of the view: 1, 0 at the end, or a negative errno. */
-static int fetch_entry(struct stream *s, int fd, struct dirent64 **out) {
+/* Fetches the next entry in the view's order. Returns 1; 0 at the end. */
+static int next_unshuffled(struct stream *s, int fd, struct dirent64 **out) {
   if (s->at >= s->filled) {
     shard_guard_depth++;
     ssize_t n = shard_view_read(s->served, fd, s->buffer, sizeof(s->buffer), &s->ahead);
     shard_guard_depth--;
-    n = n == -ENOENT ? 0 : n; /* as in libc a directory that was removed has ended */
+    n = n == -ENOENT ? 0 : n; /* as in libc, a removed directory is at its end */
     s->at = 0;
     s->filled = n > 0 ? (size_t)n : 0;
     if (n <= 0) {
@@ -235,15 +237,16 @@ static int fetch_entry(struct stream *s, int fd, struct dirent64 **out) {
   return 1;
 }
 
-static int fetch_shuffled(struct stream *s, int fd, struct dirent64 **out) {
+/* Fetches the next entry in the window's order. Returns as next_unshuffled(). */
+static int next_shuffled(struct stream *s, int fd, struct dirent64 **out) {
   while (shard_window_wants(s->window)) {
     struct dirent64 *entry = NULL;
-    int rc = fetch_entry(s, fd, &entry);
+    int rc = next_unshuffled(s, fd, &entry);
     if (rc >= 0) {
       rc = shard_window_put(s->window, entry);
     }
     if (rc < 0) {
-      s->at -= entry ? entry->d_reclen : 0; /* the caller may go on: do not lose it */
+      s->at -= entry ? entry->d_reclen : 0; /* the caller may read on: keep the entry */
       return rc;
     }
   }
@@ -251,8 +254,11 @@ static int fetch_shuffled(struct stream *s, int fd, struct dirent64 **out) {
   return *out != NULL;
 }
 
-/* Not in rewinddir() itself: a program may rewind a directory for the next one who has its
- * descriptor, and not read it, as Python does; and a read can say that it has failed. */
+/*
+ * Starts the directory anew, at the first read after rewinddir(). Not in rewinddir() itself: a
+ * program may rewind a directory for a later user of the descriptor, as Python does; and a read can
+ * return an error.
+ */
 static int begin_anew(struct stream *s) {
   shard_guard_depth++;
   int rc = shard_view_rewind(s->served);
@@ -264,20 +270,20 @@ static int begin_anew(struct stream *s) {
   return rc;
 }
 
-/* The next entry for the program. The stream is locked. */
+/* Reads the next entry for the program. The caller has locked the stream. */
 static int next_entry(struct stream *s, int fd, struct dirent64 **out) {
   int rc = s->rewound ? begin_anew(s) : 0;
   if (rc < 0) {
     return rc;
   }
-  rc = s->window ? fetch_shuffled(s, fd, out) : fetch_entry(s, fd, out);
+  rc = s->window ? next_shuffled(s, fd, out) : next_unshuffled(s, fd, out);
   if (rc > 0) {
     s->position = (*out)->d_off;
   }
   return rc;
 }
 
-static struct dirent64 *read_entry(struct stream *s, DIR *dir) {
+static struct dirent64 *read_locked(struct stream *s, DIR *dir) {
   struct dirent64 *entry = NULL;
   int saved = errno;
   lock_stream(s);
@@ -285,30 +291,33 @@ static struct dirent64 *read_entry(struct stream *s, DIR *dir) {
   unlock_stream(s);
   errno = saved;
   if (rc < 0) {
-    refuse(rc);
+    fail_with(rc);
   }
   return rc > 0 ? entry : NULL;
 }
 
-/* A DIR that may have a stream of ours. */
-static __attribute__((noinline)) struct dirent *read_any_entry(DIR *dir) {
+/* Reads an entry of a DIR that may have a stream. */
+static __attribute__((noinline)) struct dirent *read_from_any(DIR *dir) {
   struct stream *s = shard_handles_find(&streams, dir);
-  return s ? (struct dirent *)read_entry(s, dir) : shard_real()->readdir(dir);
+  return s ? (struct dirent *)read_locked(s, dir) : shard_real()->readdir(dir);
 }
 
 SHARD_EXPORT struct dirent *readdir(DIR *dir) {
-  return has_no_stream() ? shard_real_table.readdir(dir) : read_any_entry(dir);
+  return has_no_stream() ? shard_real_table.readdir(dir) : read_from_any(dir);
 }
 
 SHARD_ALIAS(readdir64, readdir);
 
-/* A pointer to more than d_name has: the name may be longer. */
+/* Returns the length of a name, which may be longer than d_name's array. */
 static size_t name_length(const struct dirent64 *entry) {
   return strlen((const char *)entry + offsetof(struct dirent64, d_name));
 }
 
-/* As libc does, pass over an entry whose name is longer than NAME_MAX, and report it at the end.
- * The caller's entry may have no room behind a name of NAME_MAX bytes: padding is not copied. */
+/*
+ * Does readdir_r's work. As in libc, an entry whose name is longer than NAME_MAX is skipped, and
+ * reported at the end. Padding is not copied: the caller's struct may end after a name of NAME_MAX
+ * bytes.
+ */
 static int copy_entry(struct stream *s, DIR *dir, struct dirent64 *to, struct dirent64 **result) {
   struct dirent64 *entry = NULL;
   int saved = errno, rc;
@@ -340,6 +349,7 @@ SHARD_ALIAS(readdir64_r, readdir_r);
 
 /* ---- positions ---- */
 
+/* Moves a stream to a position of telldir(). */
 static void move_to(struct stream *s, DIR *dir, off_t position) {
   int saved = errno;
   struct dirent64 *entry;
@@ -388,9 +398,9 @@ SHARD_EXPORT long telldir(DIR *dir) {
   return position;
 }
 
-/* ---- for the calls that libc does past these ---- */
+/* ---- for scandir, ftw and fts ---- */
 
-/* libc, too, opens them where no thread can be cancelled. */
+/* Opens a directory below `at`. As in libc, the open is no cancellation point. */
 static DIR *open_below(int at, const char *name) {
   int fd = shard_kernel_open(at, name, O_RDONLY | O_NONBLOCK | O_DIRECTORY);
   DIR *dir = fd < 0 ? NULL : shard_real()->fdopendir(fd);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fts.c - fts_open, fts_read and their family.
+ * fts.c - wraps fts_open, fts_read and their family.
  *
- * Like nftw (ftw.c), libc's own list directories past our readdir, so while the view is active
- * every tree is walked here. The program reads FTS and FTSENT itself: they are glibc's, and each
- * field has what glibc puts there, the private ones that we need, too. A handle that libc opened
- * while there was no view stays libc's: ours are in a table.
+ * libc's fts lists directories inside libc, past libshard's readdir, so while the view is active
+ * every tree is walked here. The program reads FTS and FTSENT itself: they are glibc's structs, and
+ * each field, of the private fields those that are used here, has the value that glibc puts there.
+ * A handle that libc opened while no view was active stays libc's: a table has libshard's handles.
  *
- * As in glibc only part of the hierarchy is in memory: the ancestors of the current entry, by
- * fts_parent, and what comes after each of them on its level, by fts_link. All share one buffer for
- * their path, which holds that of the current entry.
+ * As in glibc, only a part of the hierarchy is in memory: the ancestors of the current entry, by
+ * fts_parent, and the entries after each of them on its level, by fts_link. All entries share a
+ * buffer, which holds the path of the current entry.
  *
- * Other than in glibc
- *   - the way back from a followed link to an empty directory (or one that fts_children was called
- *     on) is by descriptor; glibc looks for it at "..", fails and ends the walk;
+ * Differences from glibc
+ *   - the way back from a followed link to an empty directory, or to a directory on which
+ *     fts_children was called, is by descriptor; glibc uses "..", fails and ends the walk;
  *   - paths may have 65534 bytes; glibc stops at some 36000;
- *   - a directory whose reading fails, as it does if a listing is damaged, is FTS_DNR; glibc takes
- *     any such error for the directory's end;
- *   - no descriptor is leaked or used when closed, and fts_children after the end gives NULL.
+ *   - a directory that cannot be read to its end, as with a damaged listing, is FTS_DNR; glibc
+ *     takes the error for the directory's end;
+ *   - no descriptor is leaked, or used after it is closed; fts_children after the end gives NULL.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -43,10 +43,11 @@ static_assert(offsetof(FTSENT, fts_statp) == offsetof(FTSENT64, fts_statp) &&
                   offsetof(FTSENT, fts_name) == offsetof(FTSENT64, fts_name),
               "fts is fts64");
 
-/* Why a directory is read: fts_read goes into it, or fts_children with or without FTS_NAMEONLY. */
+/* Why a directory is read: fts_read enters it, or fts_children lists it, with or without
+ * FTS_NAMEONLY. */
 enum purpose { ENTER, CHILDREN, NAMES };
 
-/* What fts_pathlen of an entry can say; so there is room for that, and one more slash, from the
+/* The largest fts_pathlen; the path's buffer has room for it, and for one more slash, from the
  * start. */
 enum { LONGEST_PATH = USHRT_MAX - 1 };
 
@@ -55,7 +56,7 @@ static struct shard_handles ours;
 static bool has_option(const FTS *fts, int option) { return fts->fts_options & option; }
 static bool changes_directory(const FTS *fts) { return !has_option(fts, FTS_NOCHDIR); }
 
-/* End the walk for good. NULL. */
+/* Ends the walk for good. Returns NULL. */
 static FTSENT *stop_walk(FTS *fts) {
   fts->fts_options |= FTS_STOP;
   return NULL;
@@ -80,7 +81,7 @@ static FTSENT *new_entry(const FTS *fts, const char *name, size_t length) {
   return e;
 }
 
-/* Close the descriptor of the directory that a followed link is in. */
+/* Closes the descriptor of the directory that has a followed link. */
 static void forget_link(FTSENT *e) {
   if (e->fts_flags & FTS_SYMFOLLOW) {
     e->fts_flags &= (unsigned short)~FTS_SYMFOLLOW;
@@ -109,7 +110,7 @@ static void forget_children(FTS *fts) {
 static FTSENT *sort_list(const FTS *fts, FTSENT *list, size_t count) {
   FTSENT **array = fts->fts_compar && count > 1 ? malloc(count * sizeof(FTSENT *)) : NULL;
   if (!array) {
-    return list; /* if there is no memory: as glibc, leave it unsorted */
+    return list; /* out of memory: unsorted, as in glibc */
   }
   size_t n = 0;
   for (FTSENT *e = list; e; e = e->fts_link) {
@@ -126,12 +127,12 @@ static FTSENT *sort_list(const FTS *fts, FTSENT *list, size_t count) {
 
 /* ---- paths ---- */
 
-/* Where the slash before a name below e goes in the path. */
+/* Returns where the slash before a name in directory e goes in the path. */
 static size_t end_of_path(const FTSENT *e) {
   return e->fts_path[e->fts_pathlen - 1] == '/' ? e->fts_pathlen - 1U : e->fts_pathlen;
 }
 
-/* e becomes the current entry, below its parent. */
+/* Makes e the current entry, below its parent. Returns e. */
 static FTSENT *make_current(FTS *fts, FTSENT *e) {
   char *p = fts->fts_path + end_of_path(e->fts_parent);
   *p++ = '/';
@@ -139,8 +140,8 @@ static FTSENT *make_current(FTS *fts, FTSENT *e) {
   return fts->fts_cur = e;
 }
 
-/* e, an argument, becomes the current entry. Its name, all of the path so far, becomes the last
- * component. */
+/* Makes e, an argument of fts_open, the current entry. Its name, which was the whole path, becomes
+ * the last component. Returns e. */
 static FTSENT *make_current_root(FTS *fts, FTSENT *e) {
   e->fts_pathlen = e->fts_namelen;
   memcpy(fts->fts_path, e->fts_name, e->fts_namelen + 1U);
@@ -155,9 +156,10 @@ static FTSENT *make_current_root(FTS *fts, FTSENT *e) {
   return fts->fts_cur = e;
 }
 
-/* ---- where we are ---- */
+/* ---- the working directory ---- */
 
-/* Change to path or, if that is NULL, to fd, which must be the directory e. */
+/* Changes to path or, if path is NULL, to fd, which must be the directory e. Errors: -1 and errno.
+ */
 static int change_to(const FTS *fts, const FTSENT *e, int fd, const char *path) {
   struct stat st;
   if (!changes_directory(fts)) {
@@ -169,7 +171,7 @@ static int change_to(const FTS *fts, const FTSENT *e, int fd, const char *path) 
   }
   int rc = fstat(opened, &st);
   if (rc == 0 && (st.st_dev != e->fts_dev || st.st_ino != e->fts_ino)) {
-    errno = ENOENT; /* it was moved */
+    errno = ENOENT; /* the directory was moved */
     rc = -1;
   }
   if (rc == 0) {
@@ -181,7 +183,7 @@ static int change_to(const FTS *fts, const FTSENT *e, int fd, const char *path) 
   return rc;
 }
 
-/* Change from the directory e to the one it was reached from. */
+/* Changes from directory e to the directory from which the walk reached e. Errors: -1 and errno. */
 static int change_back(const FTS *fts, const FTSENT *e) {
   if (!changes_directory(fts)) {
     return 0;
@@ -197,7 +199,7 @@ static int change_back(const FTS *fts, const FTSENT *e) {
 
 /* ---- stat ---- */
 
-/* stat() e, and fill in what that tells. Returns its fts_info. */
+/* Calls stat(2) or lstat(2) for e, and fills in the result. Returns e's fts_info. */
 static unsigned short stat_entry(const FTS *fts, FTSENT *e, bool follow) {
   struct stat unwanted, *st = e->fts_statp ? e->fts_statp : &unwanted;
   follow |= has_option(fts, FTS_LOGICAL);
@@ -229,7 +231,7 @@ static unsigned short stat_entry(const FTS *fts, FTSENT *e, bool follow) {
   return FTS_D;
 }
 
-/* Follow the link e. If it leads to a directory, keep a descriptor for the way back. */
+/* Follows the link e. If e leads to a directory, keeps a descriptor for the way back. */
 static void follow_link(const FTS *fts, FTSENT *e) {
   e->fts_info = stat_entry(fts, e, true);
   if (e->fts_info != FTS_D || !changes_directory(fts)) {
@@ -254,12 +256,12 @@ struct reading {
   FTSENT *head, **end;
   size_t count;
   size_t base;     /* of names in the path */
-  bool names_only; /* stat nothing */
-  bool by_type;    /* FTS_NOSTAT: stat what may be a directory */
-  int directories; /* still to come, by the links' number as libc has it; below 0: not known */
+  bool names_only; /* no entry is stat'ed */
+  bool by_type;    /* FTS_NOSTAT: only entries that may be directories are stat'ed */
+  int directories; /* sub-directories to come, by the link count, as in libc; below 0: not known */
 };
 
-/* One more entry. -1 and errno: the walk is over. */
+/* Adds an entry. Errors: -1 and errno; the walk is over. */
 static int add_entry(FTS *fts, struct reading *r, const struct dirent *d) {
   size_t length = strlen(d->d_name);
   if (r->base + length > LONGEST_PATH) {
@@ -291,8 +293,11 @@ static int add_entry(FTS *fts, struct reading *r, const struct dirent *d) {
   return 0;
 }
 
-/* All entries; none if the directory cannot be read to its end: then fts_info says so, or to
- * fts_children errno, and fts_read tries again. 0, or -1 and errno. */
+/*
+ * Adds all entries; none if the directory cannot be read to its end: then fts_info says so, or
+ * errno if fts_children has called, and fts_read tries again. Errors: -1 and errno; the walk is
+ * over.
+ */
 static int add_entries(FTS *fts, struct reading *r, enum purpose purpose) {
   const struct dirent *d;
   int rc, saved = errno;
@@ -327,9 +332,10 @@ static FTSENT *abandon(FTS *fts, struct reading *r) {
 }
 
 /*
- * The entries of the current directory. If they are to be stat'ed, or the purpose is ENTER, change
- * to it; change back unless the purpose is ENTER and there are entries. NULL: there are none, and
- * after ENTER fts_info says why; FTS_STOP may be set.
+ * Reads the entries of the current directory. Changes to the directory if its entries will be
+ * stat'ed or the purpose is ENTER; changes back unless the purpose is ENTER and there are entries.
+ * Returns the first entry; NULL if there is none: after ENTER, fts_info says why; FTS_STOP may be
+ * set.
  */
 static FTSENT *read_directory(FTS *fts, enum purpose purpose) {
   FTSENT *cur = fts->fts_cur;
@@ -348,7 +354,7 @@ static FTSENT *read_directory(FTS *fts, enum purpose purpose) {
   bool enter = purpose == ENTER || (purpose == CHILDREN && !leaf);
   bool there = enter && change_to(fts, cur, dirfd(r.dir), NULL) == 0;
   if (enter && !there) {
-    /* Report it when the directory is left; none of its entries are. */
+    /* Reported when the walk leaves the directory, whose entries are skipped. */
     cur->fts_errno = purpose == ENTER && !leaf ? errno : cur->fts_errno;
     cur->fts_flags |= FTS_DONTCHDIR;
   }
@@ -394,7 +400,7 @@ static int end_walk(FTS *fts) {
   return rc;
 }
 
-/* Make the entries of level 0, and the one above them that is their parent. 0, or -1 and errno. */
+/* Creates the entries of level 0, and the entry that is their parent. Errors: -1 and errno. */
 static int add_roots(FTS *fts, char *const *paths) {
   FTSENT *before = fts->fts_cur, **end = &before->fts_link;
   size_t count = 0;
@@ -422,7 +428,7 @@ static int add_roots(FTS *fts, char *const *paths) {
     e->fts_accpath = e->fts_name;
     e->fts_info = stat_entry(fts, e, has_option(fts, FTS_COMFOLLOW));
     e->fts_info = e->fts_info == FTS_DOT ? FTS_D : e->fts_info;
-    if (fts->fts_compar) { /* backwards, for a sort that is not stable */
+    if (fts->fts_compar) { /* in reverse order, as in glibc: the sort is not stable */
       e->fts_link = before->fts_link;
       before->fts_link = e;
     } else {
@@ -453,7 +459,7 @@ static FTS *begin_walk(char *const *paths, int options,
     end_walk(fts);
     return NULL;
   }
-  fts->fts_cur->fts_info = FTS_INIT; /* as if the entry before the first had been visited */
+  fts->fts_cur->fts_info = FTS_INIT; /* an entry before the first, already visited */
   if (add_roots(fts, paths) != 0) {
     end_walk(fts);
     return NULL;
@@ -471,8 +477,8 @@ static FTS *begin_walk(char *const *paths, int options,
   return fts;
 }
 
-/* The current directory has been visited before its entries. Returns the first of them, or itself
- * again if there is nothing to visit. */
+/* Moves from the current directory, visited before its entries, to its first entry. Returns that
+ * entry; the directory again if no entry is to be visited. */
 static FTSENT *go_down(FTS *fts, int instruction) {
   FTSENT *e = fts->fts_cur;
   if (instruction == FTS_SKIP || (has_option(fts, FTS_XDEV) && e->fts_dev != fts->fts_dev)) {
@@ -493,7 +499,7 @@ static FTSENT *go_down(FTS *fts, int instruction) {
       return has_option(fts, FTS_STOP) ? NULL : e;
     }
   } else if (change_to(fts, e, -1, e->fts_accpath) != 0) {
-    /* Report it when the directory is left; its entries stay as they were read. */
+    /* Reported when the walk leaves the directory; its entries stay as they were read. */
     e->fts_errno = errno;
     e->fts_flags |= FTS_DONTCHDIR;
     for (FTSENT *c = first; c; c = c->fts_link) {
@@ -503,7 +509,8 @@ static FTSENT *go_down(FTS *fts, int instruction) {
   return make_current(fts, first);
 }
 
-/* The current entry was the last of its level. Returns its parent, for the second time. */
+/* Moves from the last entry of a level to its parent. Returns the parent, visited after its
+ * entries. */
 static FTSENT *go_up(FTS *fts) {
   FTSENT *done = fts->fts_cur, *e = done->fts_parent;
   free_entry(done);
@@ -581,12 +588,13 @@ static FTSENT *list_children(FTS *fts, int instruction) {
     return NULL;
   }
   forget_children(fts);
-  fts->fts_options |= instruction; /* stays until fts_read reads the directory, as in glibc */
+  fts->fts_options |= instruction; /* kept until fts_read reads the directory, as in glibc */
   enum purpose purpose = instruction == FTS_NAMEONLY ? NAMES : CHILDREN;
   if (!changes_directory(fts) || e->fts_level != FTS_ROOTLEVEL || e->fts_accpath[0] == '/') {
     return fts->fts_child = read_directory(fts, purpose);
   }
-  /* An argument may be relative to another directory than the walk began in. */
+  /* A relative argument of fts_open may be relative to another directory than fts_rfd, so the way
+   * back is by descriptor. */
   int here = open_here();
   if (here < 0) {
     return NULL;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ftw.c - ftw and nftw.
+ * ftw.c - wraps ftw and nftw.
  *
- * libc's own list directories past our readdir, so under the shard view they would show all of a
- * dataset. While the view is active every tree, served or not, is walked here, by the opendir
- * family of dir.c, which knows what to hide. To the program a walk looks as glibc's does: the same
- * order, codes, errno and descriptors. If that is odd, a comment says so.
+ * libc's ftw lists directories inside libc, past libshard's readdir, and would show all of a
+ * dataset. So while the view is active every tree, served or not, is walked here, by the opendir
+ * family of dir.c, which hides other ranks' files. To the program a walk looks as glibc's: the same
+ * order, codes, errno and descriptors. Where glibc is odd, a comment says so.
  *
- * Directories that we are in are a chain of frames. At most `most` of them hold a stream: before
- * another is opened, the outermost one's names are read to memory and it is closed.
+ * The directories that the walk is in are a chain of frames. At most `most` frames hold an open
+ * stream: before another stream is opened, the names of the outermost stream are read into memory,
+ * and that stream is closed.
  *
- * Other than in glibc
- *   - a directory whose reading fails, as it does if a listing is damaged, ends the walk with -1;
- *     glibc takes any such error for the directory's end;
+ * Differences from glibc
+ *   - a directory that cannot be read to its end, as with a damaged listing, ends the walk with -1;
+ *     glibc takes the error for the directory's end;
  *   - FTW_CHDIR goes deeper than PATH_MAX; glibc fails an assertion there.
  */
 #include <assert.h>
@@ -29,7 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "host/real.h"
 #include "interpose/dir.h"
 #include "view/view.h"
@@ -39,11 +40,11 @@ static_assert(sizeof(struct stat) == sizeof(struct stat64), "ftw is ftw64");
 #define OLD_FLAGS (FTW_PHYS | FTW_MOUNT | FTW_CHDIR | FTW_DEPTH)
 #define ALL_FLAGS (OLD_FLAGS | FTW_ACTIONRETVAL)
 
-/* A directory being walked: its stream or, if that was closed early, its names not yet visited. */
+/* A directory that the walk is in: its stream or, if that was closed early, the names to come. */
 struct frame {
   DIR *stream;
-  char *names;         /* each followed by NUL, and one more NUL */
-  struct frame *outer; /* the one that it is in */
+  char *names;         /* each ends with NUL; one more NUL at the end */
+  struct frame *outer; /* the directory that it lies in */
 };
 
 struct identity {
@@ -56,13 +57,14 @@ struct walk {
   size_t room;
   struct FTW ftw;
   int flags;
-  dev_t dev;         /* of the start, for FTW_MOUNT */
-  __ftw_func_t call; /* the program's: this or the next */
+  dev_t dev;         /* of the first directory, for FTW_MOUNT */
+  __ftw_func_t call; /* the program's callback, of ftw; or call_n, of nftw */
   __nftw_func_t call_n;
-  int most, streams; /* the innermost frames have one */
-  void *seen;        /* directories met, for tsearch(); only if links are followed */
+  int most, streams; /* open streams: allowed, present; the innermost frames have them */
+  void *seen;        /* directories visited, for tsearch(3); only if links are followed */
 };
 
+/* Calls the program's callback. Returns its result. */
 static int call_program(struct walk *w, const struct stat *st, int code) {
   if (w->call) {
     return w->call(w->path, st, code == FTW_SLN ? FTW_NS : code);
@@ -70,16 +72,17 @@ static int call_program(struct walk *w, const struct stat *st, int code) {
   return w->call_n(w->path, st, code, &w->ftw);
 }
 
-/* ---- directories met ---- */
+/* ---- visited directories ---- */
 
-static_assert(sizeof(struct identity) == sizeof(dev_t) + sizeof(ino_t), "has no gaps");
+static_assert(sizeof(struct identity) == sizeof(dev_t) + sizeof(ino_t), "memcmp sees no padding");
 
 static int compare_identities(const void *a, const void *b) {
   return memcmp(a, b, sizeof(struct identity));
 }
 
-/* 1: st was met before; 0: it is remembered now; -1 and errno. */
-static int meet_directory(struct walk *w, const struct stat *st) {
+/* Marks a directory as visited. Returns 1 if it was visited before, else 0. Errors: -1 and errno.
+ */
+static int mark_visited(struct walk *w, const struct stat *st) {
   struct identity *now = malloc(sizeof(*now));
   if (!now) {
     return -1;
@@ -101,9 +104,9 @@ static void close_stream(struct walk *w, struct frame *f) {
   w->streams--;
 }
 
-/* Of the streams, read what is left of the outermost one to memory and close it. f: the innermost
- * frame. */
-static int put_away(struct walk *w, struct frame *f) {
+/* Reads the rest of the outermost stream into memory, and closes the stream. f: the innermost
+ * frame. Errors: -1 and errno. */
+static int close_outermost(struct walk *w, struct frame *f) {
   while (f->outer && f->outer->stream) {
     f = f->outer;
   }
@@ -121,7 +124,7 @@ static int put_away(struct walk *w, struct frame *f) {
   int error = rc < 0 ? errno : 0;
   fputc('\0', text);
   bool lost = ferror(text);
-  lost = fclose(text) != 0 || lost || !names; /* no memory */
+  lost = fclose(text) != 0 || lost || !names; /* out of memory */
   if (error != 0 || lost) {
     free(names);
     errno = error != 0 ? error : ENOMEM;
@@ -132,8 +135,8 @@ static int put_away(struct walk *w, struct frame *f) {
   return 0;
 }
 
-/* By which name, relative to *at, w->path is reached, an entry of `outer`. */
-static const char *locate(const struct walk *w, const struct frame *outer, int *at) {
+/* Returns a name by which w->path, an entry of `outer`, is reached from directory *at. */
+static const char *locate_entry(const struct walk *w, const struct frame *outer, int *at) {
   const char *name = w->path + w->ftw.base;
   *at = outer && outer->stream ? dirfd(outer->stream) : AT_FDCWD;
   if (*at == AT_FDCWD && !(w->flags & FTW_CHDIR)) {
@@ -142,14 +145,14 @@ static const char *locate(const struct walk *w, const struct frame *outer, int *
   return *name ? name : ".";
 }
 
-/* Open w->path, which f is for. 0. 1 and errno: that cannot be done. -1 and errno: the outermost
- * directory cannot be read, and names of it may be lost. */
+/* Opens w->path, the directory of frame f. Errors: 1 and errno, it cannot be opened; -1 and errno,
+ * the outermost directory cannot be read, and names of it may be lost. */
 static int open_frame(struct walk *w, struct frame *f) {
   int at;
-  if (w->streams == w->most && put_away(w, f->outer) != 0) {
+  if (w->streams == w->most && close_outermost(w, f->outer) != 0) {
     return -1;
   }
-  const char *name = locate(w, f->outer, &at);
+  const char *name = locate_entry(w, f->outer, &at);
   f->stream = shard_dir_open(at, name);
   w->streams += f->stream != NULL;
   return f->stream ? 0 : 1;
@@ -159,9 +162,10 @@ static int open_frame(struct walk *w, struct frame *f) {
 
 static int walk_directory(struct walk *w, const struct stat *st, struct frame *outer);
 
-static int put_name(struct walk *w, const char *name) {
+/* Appends a name to w->path. Errors: -1 and errno. */
+static int append_name(struct walk *w, const char *name) {
   size_t base = (size_t)w->ftw.base, length = strlen(name) + 1;
-  char *path = shard_grow(w->path, base, length + 1, &w->room, 1);
+  char *path = shard_array_grow(w->path, base, length + 1, &w->room, 1);
   if (!path) {
     return -1;
   }
@@ -170,11 +174,12 @@ static int put_name(struct walk *w, const char *name) {
   return 0;
 }
 
-/* Stat w->path, an entry of `outer`. Links are followed if the walk follows them and `follow`. */
+/* Stats w->path, an entry of `outer`. Follows a link if `follow` is set and the walk follows links.
+ */
 static int stat_entry(const struct walk *w, const struct frame *outer, struct stat *st,
                       bool follow) {
   int at;
-  const char *name = locate(w, outer, &at);
+  const char *name = locate_entry(w, outer, &at);
   return fstatat(at, name, st, follow && !(w->flags & FTW_PHYS) ? 0 : AT_SYMLINK_NOFOLLOW);
 }
 
@@ -182,7 +187,7 @@ static int visit_entry(struct walk *w, struct frame *f, const char *name) {
   if (shard_dir_is_dot(name)) {
     return 0;
   }
-  if (put_name(w, name) != 0) {
+  if (append_name(w, name) != 0) {
     return -1;
   }
   struct stat st = {0};
@@ -203,7 +208,7 @@ static int visit_entry(struct walk *w, struct frame *f, const char *name) {
   if (code != FTW_D) {
     result = call_program(w, &st, code);
   } else {
-    int met = physical ? 0 : meet_directory(w, &st);
+    int met = physical ? 0 : mark_visited(w, &st);
     result = met != 0 ? met < 0 ? -1 : 0 : walk_directory(w, &st, f);
   }
   return w->flags & FTW_ACTIONRETVAL && result == FTW_SKIP_SUBTREE ? 0 : result;
@@ -228,7 +233,7 @@ static int visit_all(struct walk *w, struct frame *f) {
   return result;
 }
 
-/* Back from w->path to the directory it is in. */
+/* Changes from directory w->path back to the directory that it lies in. Errors: -1 and errno. */
 static int change_back(const struct walk *w, const struct frame *outer) {
   if (outer->stream && fchdir(dirfd(outer->stream)) == 0) {
     return 0;
@@ -236,7 +241,7 @@ static int change_back(const struct walk *w, const struct frame *outer) {
   return chdir(w->ftw.base == 1 ? "/" : "..");
 }
 
-/* A directory, an entry of `outer`, and all below it. */
+/* Walks a directory, an entry of `outer`, and all below it. */
 static int walk_directory(struct walk *w, const struct stat *st, struct frame *outer) {
   struct frame here = {.outer = outer};
   int result, base = w->ftw.base;
@@ -255,7 +260,7 @@ static int walk_directory(struct walk *w, const struct stat *st, struct frame *o
   }
   size_t length = strlen(w->path);
   if (w->path[length - 1] != '/') {
-    w->path[length++] = '/'; /* put_name left room */
+    w->path[length++] = '/'; /* append_name() leaves room */
   }
   w->ftw.base = (int)length;
   w->ftw.level++;
@@ -263,7 +268,7 @@ static int walk_directory(struct walk *w, const struct stat *st, struct frame *o
   if (actions && result == FTW_SKIP_SIBLINGS) {
     result = 0;
   }
-  /* This makes "/" "", and that is what glibc then reports as FTW_DP. */
+  /* The path "/" becomes "", which glibc, too, reports as FTW_DP. */
   w->path[w->ftw.base - 1] = '\0';
   w->ftw.base = base;
   w->ftw.level--;
@@ -278,7 +283,7 @@ static int walk_directory(struct walk *w, const struct stat *st, struct frame *o
   return result;
 }
 
-/* Walk w->path, from the directory it is in if FTW_CHDIR is set. */
+/* Walks w->path. With FTW_CHDIR, the working directory is the directory that w->path lies in. */
 static int walk_start(struct walk *w) {
   struct stat st;
   int result;
@@ -292,7 +297,7 @@ static int walk_start(struct walk *w) {
     result = call_program(w, &st, S_ISLNK(st.st_mode) ? FTW_SL : FTW_F);
   } else {
     w->dev = st.st_dev;
-    if (!(w->flags & FTW_PHYS) && meet_directory(w, &st) < 0) {
+    if (!(w->flags & FTW_PHYS) && mark_visited(w, &st) < 0) {
       return -1;
     }
     result = walk_directory(w, &st, NULL);
@@ -301,7 +306,7 @@ static int walk_start(struct walk *w) {
   return w->flags & FTW_ACTIONRETVAL && skip ? 0 : result;
 }
 
-/* The same for FTW_CHDIR: go there first, and back at the end. */
+/* Does the same for FTW_CHDIR: changes to that directory first, and back at the end. */
 static int walk_changing(struct walk *w) {
   char *cwd = NULL;
   int result = 0;
@@ -385,7 +390,7 @@ SHARD_EXPORT int nftw(const char *path, __nftw_func_t call, int most, int flags)
 }
 SHARD_ALIAS(nftw64, nftw);
 
-/* For programs linked before glibc 2.3.3 FTW_ACTIONRETVAL is unknown; unknown flags do no harm. */
+/* Programs linked before glibc 2.3.3 do not know FTW_ACTIONRETVAL; unknown flags are ignored. */
 #if defined(__x86_64__)
 typeof(nftw) shard_old_nftw, shard_old_nftw64;
 SHARD_ALIAS(shard_old_nftw64, shard_old_nftw);

@@ -5,16 +5,16 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Keys of slots without a handle: it was removed; it is being put there. */
-static const char marks[2];
-#define TOMBSTONE ((const void *)&marks[0])
-#define RESERVED ((const void *)&marks[1])
+/* The keys of slots whose handle was removed, or is being added. */
+static const char slot_states[2];
+#define TOMBSTONE ((const void *)&slot_states[0])
+#define RESERVED ((const void *)&slot_states[1])
 
 static size_t hash_key(const void *key) {
   return ((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15ULL >> 56;
 }
 
-static struct shard_handle *find_slot(struct shard_handles *table, const void *key) {
+static struct shard_handle *find_handle(struct shard_handles *table, const void *key) {
   if (atomic_load_explicit(&table->used, memory_order_acquire) == 0 || !key) {
     return NULL;
   }
@@ -63,12 +63,12 @@ int shard_handles_insert(struct shard_handles *table, const void *key, void *val
 }
 
 void *shard_handles_find(struct shard_handles *table, const void *key) {
-  const struct shard_handle *slot = find_slot(table, key);
+  const struct shard_handle *slot = find_handle(table, key);
   return slot ? slot->value : NULL;
 }
 
 void *shard_handles_remove(struct shard_handles *table, const void *key) {
-  struct shard_handle *slot = find_slot(table, key);
+  struct shard_handle *slot = find_handle(table, key);
   if (!slot) {
     return NULL;
   }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * handles.h - a table of what we know about pointers that a wrapper has handed out (DIR, FTS).
+ * handles.h - a table from pointers that a wrapper has handed out (DIR, FTS) to libshard's data.
  *
- * The table has no lock, so a fork at any moment leaves it whole: a slot is claimed by
- * compare-and-swap. A caller looks up only a handle that it holds open, and removes it before the
- * real close, after which libc may use the address again. While a table is empty a lookup costs one
- * load. Any thread may call any function.
+ * The table has no lock, so it is intact in a child whenever a process forks: compare-and-swap
+ * claims a slot. A caller looks up only a handle that it holds open, and removes the handle before
+ * the real close, after which libc may use the address again. A lookup in an empty table costs one
+ * load.
  */
 #pragma once
 
@@ -15,20 +15,20 @@
 
 struct shard_handle {
   _Atomic(const void *) key;
-  void *value; /* written before key is */
+  void *value; /* written before key */
 };
 
 struct shard_handles {
-  atomic_int used; /* how many keys; 0: there is nothing to find */
+  atomic_int used; /* keys in the table; 0: a lookup is skipped */
   struct shard_handle slots[SHARD_HANDLES_SLOTS];
   _Atomic(struct shard_handles *) next; /* from calloc; never freed */
 };
 
-/* Remember value for key, which is not in the table. 0 or -ENOMEM. */
+/* Adds a key that the table does not have. Errors: -ENOMEM. */
 int shard_handles_insert(struct shard_handles *table, const void *key, void *value);
 
-/* The value, or NULL. */
+/* Returns a key's value; NULL if the table does not have the key. */
 void *shard_handles_find(struct shard_handles *table, const void *key);
 
-/* Forget key. Its value, or NULL. */
+/* Removes a key. Returns its value; NULL if the table does not have the key. */
 void *shard_handles_remove(struct shard_handles *table, const void *key);

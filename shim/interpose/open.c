@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * open.c - the calls that open files, for SHARD_STATS and for a program whose opens are counted
- * (stats/rank_page.h): libc's own, and then a note of what was opened. Nothing else is changed:
- * result, errno, and where a thread can be cancelled are libc's. At _exit and _Exit the process's
- * log notes that it has ended so.
+ * open.c - wraps the calls that open files, for SHARD_STATS and for a program whose opens are
+ * counted (stats/rank_page.h). A wrapper calls libc, and then notes which file was opened. Result,
+ * errno and cancellation points are libc's. At _exit and _Exit, the process's log notes the end of
+ * the process.
  *
  * Not noted: raw system calls (Go, io_uring, some Rust, syscall()), openat2 (glibc has none),
  * open_by_handle_at, static binaries, opens inside libc itself.
  *
- * open() and openat() are variadic; here they always have a mode. On every system that we build for
- * it is an argument in a register, and libc looks at it only if the flags say so. So the functions
- * are defined with it, under names of ours, and the compiler makes each a jump if there is nothing
- * to note.
+ * open() and openat() are variadic, but here they always have a mode. On every supported system the
+ * mode is passed in a register, and libc reads it only if the flags say so. So the wrappers are
+ * defined with a mode, under other names, and the compiler turns each into a jump if nothing is
+ * noted.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +24,8 @@
 #include "stats/stats.h"
 #include "view/view.h"
 
-/* Nothing is noted. Never before the constructor has run: the table may be empty then. */
+/* Returns whether opens are not noted. Never before the constructor has run, when shard_real_table
+ * may be empty. */
 static inline bool is_off(void) {
   return __builtin_expect(atomic_load_explicit(&shard_stats_state, memory_order_acquire) ==
                                   SHARD_STATS_OFF &&
@@ -52,8 +53,9 @@ static FILE *note_stream(FILE *stream, const char *path) {
 }
 
 /*
- * A wrapper in two functions, so that the one that passes a call on saves no register. RESULT: its
- * type. TAKES: its parameters. GIVES: the arguments. NOTED: what is done with the result r.
+ * Defines a wrapper as two functions, so that the function that passes a call on saves no register.
+ * RESULT: the type. TAKES: the parameters. GIVES: the arguments. NOTED: an expression that notes
+ * the result r, and has its value.
  */
 #define WRAP(name, symbol, RESULT, TAKES, GIVES, NOTED)                                            \
   static __attribute__((noinline)) RESULT slow_##name TAKES {                                      \
@@ -124,5 +126,5 @@ EXIT(_Exit)
 
 __attribute__((destructor)) static void shard_end(void) {
   shard_stats_end();
-  shard_view_leave();
+  shard_view_at_exit();
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wordexp.c - wordexp, which expands no pattern in a dataset.
+ * wordexp.c - wraps wordexp, which fails for a pattern in a dataset.
  *
- * libc's wordexp globs inside libc, past our readdir, after it has parsed as a shell does. So it
- * does its work, and then we look at the words. A directory that it has listed is in the path that
- * a word is: of the name found, or of the pattern if none was. If that directory is of a dataset,
- * the names may be other ranks', so the call fails and gives no words. A word that stands for
- * itself cannot be told from one that was found, and fails the call as well. libc globs only if
- * what it is given has a wildcard; without one the call is libc's.
+ * libc's wordexp parses as a shell does, and then globs inside libc, past libshard's readdir. So
+ * libc's wordexp runs first, and then the words are checked. Each directory that libc has listed is
+ * part of a word, which is a name that was found, or the pattern if no name was found. If the
+ * directory is of a dataset, the names may be other ranks', so the call fails and gives no words.
+ * The call fails also for a word that was no pattern, because libc's result does not show which
+ * words were. libc globs only if its argument has a wildcard; else nothing is checked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,26 +22,26 @@
 #include "view/once.h"
 #include "view/view.h"
 
-#define LOOKS 20000 /* more are not made: the call fails */
+#define MOST_CHECKS 20000 /* directories; if a call needs more, it fails */
 
-struct judge {
-  const char
-      *seen; /* the directory that was looked at last, after those above it; no NUL ends it */
-  size_t length;
-  bool seen_here; /* the current directory was looked at */
-  unsigned looks;
+struct checked {
+  const char *seen; /* the directory that was checked last, after those above it */
+  size_t length;    /* of seen, which does not end with NUL */
+  bool seen_here;   /* the working directory was checked */
+  unsigned checks;
 };
 
-static int refuse(void) {
-  static atomic_bool said;
-  shard_once_complain(&said, "wordexp() expands no pattern if one of its words leads into a "
-                             "directory of SHARD_DATASET: that fails; glob() does expand it");
+/* Prints a line, once. Returns -ENOTSUP. */
+static int refuse_pattern(void) {
+  static atomic_bool reported;
+  shard_once_report(&reported, "wordexp() fails if the words of a pattern lead into a directory of "
+                               "SHARD_DATASET; use glob(), which expands the pattern");
   return -ENOTSUP;
 }
 
-/* Look at the directory that the first `length` bytes of path lead to; none: the current one. 0: it
- * is of no dataset, or cannot be listed. Else a negative errno. */
-static int look_at(const char *path, size_t length) {
+/* Checks that a directory is of no dataset: the first `length` bytes of path; 0: the working
+ * directory. A directory that cannot be listed is of none. */
+static int check_directory(const char *path, size_t length) {
   char *name = length > 0 ? strndup(path, length) : strdup(".");
   if (!name) {
     return -ENOMEM;
@@ -53,40 +53,40 @@ static int look_at(const char *path, size_t length) {
     bool closed = rc == -ENOENT || rc == -ENOTDIR || rc == -EACCES || rc == -ELOOP;
     return closed || rc == -ENAMETOOLONG ? 0 : rc;
   }
-  struct shard_served *served;
+  struct shard_served_dir *served;
   rc = shard_guard_open(fd, &served);
   shard_kernel_close(fd);
   if (served) {
     shard_view_close(served);
-    rc = refuse();
+    rc = refuse_pattern();
   }
   return rc;
 }
 
-/* Look at all directories in the path that a word is. */
-static int judge(struct judge *j, const char *word) {
+/* Checks all directories in a word. */
+static int check_word(struct checked *c, const char *word) {
   int rc = 0;
   for (const char *p = word; *p && rc == 0; p++) {
     size_t length = (size_t)(p + 1 - word);
-    if (length == 1 && *p != '/' && !j->seen_here) {
-      rc = look_at("", 0);
-      j->seen_here = true;
+    if (length == 1 && *p != '/' && !c->seen_here) {
+      rc = check_directory("", 0);
+      c->seen_here = true;
     }
-    if (*p == '/' && (length > j->length || memcmp(word, j->seen, length) != 0)) {
-      rc = ++j->looks > LOOKS ? refuse() : look_at(word, length);
-      j->seen = word;
-      j->length = length;
+    if (*p == '/' && (length > c->length || memcmp(word, c->seen, length) != 0)) {
+      rc = ++c->checks > MOST_CHECKS ? refuse_pattern() : check_directory(word, length);
+      c->seen = word;
+      c->length = length;
     }
   }
   return rc;
 }
 
-/* If IFS is empty libc makes one word of all names found, with blanks between. A name may have
- * blanks, too, so one may begin behind each of them. */
-static int judge_joined(struct judge *j, const char *word) {
-  int rc = judge(j, word);
+/* Checks a word that has all names, separated by blanks, as libc makes it if IFS is empty. A name
+ * may have blanks, too, so a name may begin after each blank. */
+static int check_joined(struct checked *c, const char *word) {
+  int rc = check_word(c, word);
   for (const char *p = strchr(word, ' '); p && rc == 0; p = strchr(p + 1, ' ')) {
-    rc = judge(j, p + 1);
+    rc = check_word(c, p + 1);
   }
   return rc;
 }
@@ -97,7 +97,7 @@ SHARD_EXPORT int wordexp(const char *restrict words, wordexp_t *restrict result,
   }
   const char *ifs = getenv("IFS");
   bool joined = ifs && !*ifs;
-  struct judge j = {.seen = ""};
+  struct checked c = {.seen = ""};
   size_t before = flags & WRDE_APPEND ? result->we_wordc : 0;
   int rc = shard_real()->wordexp(words, result, flags), saved = errno, error = 0;
   if ((rc != 0 && rc != WRDE_NOSPACE) || !result->we_wordv) {
@@ -105,7 +105,7 @@ SHARD_EXPORT int wordexp(const char *restrict words, wordexp_t *restrict result,
   }
   char **made = result->we_wordv + result->we_offs + before;
   for (char **word = made; *word && error == 0; word++) {
-    error = joined ? judge_joined(&j, *word) : judge(&j, *word);
+    error = joined ? check_joined(&c, *word) : check_word(&c, *word);
   }
   errno = saved;
   if (error != 0) {

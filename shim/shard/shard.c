@@ -4,21 +4,21 @@
 #include "base/xxh64.h"
 #include "libshard.h"
 
-static uint64_t bound(uint64_t n, uint32_t rank, uint32_t size) {
+static uint64_t range_begin(uint64_t n, uint32_t rank, uint32_t size) {
   return (uint64_t)((unsigned __int128)n * rank / size);
 }
 
 void shard_range(uint64_t n, uint32_t rank, uint32_t size, uint64_t *begin, uint64_t *end) {
-  *begin = bound(n, rank, size);
-  *end = bound(n, rank + 1, size);
+  *begin = range_begin(n, rank, size);
+  *end = range_begin(n, rank + 1, size);
 }
 
 uint32_t shard_owner_by_name(const char *name, size_t length, uint64_t key, uint32_t size) {
   return (uint32_t)((unsigned __int128)shard_xxh64(name, length, key) * size >> 64);
 }
 
-/* The places of range: where they begin, and how many they are. */
-static void lay_range(struct shard_share *s, enum shard_remainder remainder) {
+/* Sets the first place and the number of places under the range strategy. */
+static void place_range(struct shard_share *s, enum shard_remainder remainder) {
   uint64_t each = s->n / s->size, end;
   shard_range(s->n, s->rank, s->size, &s->first, &end);
   s->count = end - s->first;
@@ -28,9 +28,9 @@ static void lay_range(struct shard_share *s, enum shard_remainder remainder) {
   }
 }
 
-/* Of stride. Only the last can lie past the end: it is below c P, which is less than n + P; and
- * where n < P there is but one. */
-static void lay_stride(struct shard_share *s, enum shard_remainder remainder) {
+/* Does the same for stride. Only the last place can wrap: it is below c P, which is less than n +
+ * P; and if n < P, a rank has one place at most. */
+static void place_stride(struct shard_share *s, enum shard_remainder remainder) {
   uint64_t each = s->n / s->size, rest = s->n % s->size;
   bool more = remainder == SHARD_REMAINDER_KEEP     ? s->rank < rest
               : remainder == SHARD_REMAINDER_REPEAT ? rest != 0
@@ -46,24 +46,15 @@ static void lay_stride(struct shard_share *s, enum shard_remainder remainder) {
 void shard_share_init(struct shard_share *s, enum shard_strategy strategy,
                       enum shard_remainder remainder, uint32_t rank, uint32_t size, uint64_t n,
                       uint64_t key) {
-  *s = (struct shard_share){.strategy = strategy,
-                            .rank = rank,
-                            .size = size,
-                            .shuffled = key != 0,
-                            .remainder = remainder,
-                            .key = key};
-  shard_share_resize(s, n);
-}
-
-void shard_share_resize(struct shard_share *s, uint64_t n) {
-  s->n = s->wrapped = n;
-  if (s->strategy == SHARD_STRATEGY_STRIDE) {
-    lay_stride(s, s->remainder);
+  *s = (struct shard_share){
+      .strategy = strategy, .rank = rank, .size = size, .n = n, .wrapped = n, .shuffled = key != 0};
+  if (strategy == SHARD_STRATEGY_STRIDE) {
+    place_stride(s, remainder);
   } else {
-    lay_range(s, s->remainder);
+    place_range(s, remainder);
   }
   if (s->shuffled) {
-    shard_permutation_init(&s->permutation, n, s->key);
+    shard_permutation_init(&s->permutation, n, key);
   }
 }
 
@@ -71,7 +62,7 @@ bool shard_share_suffices(enum shard_remainder remainder, uint32_t size, uint64_
   return remainder != SHARD_REMAINDER_DROP || n >= size;
 }
 
-uint64_t shard_share_find(const struct shard_share *s, uint64_t i) {
+uint64_t shard_share_index(const struct shard_share *s, uint64_t i) {
   if (s->shuffled) {
     i = shard_permute_back(&s->permutation, i);
   }
@@ -83,7 +74,7 @@ uint64_t shard_share_find(const struct shard_share *s, uint64_t i) {
 }
 
 bool shard_share_owns(const struct shard_share *s, uint64_t i) {
-  return shard_share_find(s, i) < s->count;
+  return shard_share_index(s, i) < s->count;
 }
 
 uint64_t shard_share_place(const struct shard_share *s, uint64_t k) {
@@ -91,7 +82,7 @@ uint64_t shard_share_place(const struct shard_share *s, uint64_t k) {
   return place < s->n ? place : place % s->n;
 }
 
-uint64_t shard_share_at(const struct shard_share *s, uint64_t place) {
+uint64_t shard_share_position(const struct shard_share *s, uint64_t place) {
   return s->shuffled ? shard_permute(&s->permutation, place) : place;
 }
 

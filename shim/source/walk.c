@@ -433,7 +433,7 @@ static int read_entries(struct walker *w, struct directory *dir) {
 /* Whether the clock of a server gives the directory's times. */
 static bool has_far_clock(int fd) {
   struct statfs fs;
-  return fstatfs(fd, &fs) != 0 || shard_filesystem_network((unsigned)fs.f_type);
+  return fstatfs(fd, &fs) != 0 || shard_filesystem_network_name((unsigned)fs.f_type);
 }
 
 /*

@@ -91,24 +91,24 @@ struct shard_log_share {
 
 #define SHARD_LOG_SHARE_MOST 8400 /* bytes, with both paths */
 
-/* Get ready to write logs into folder `directory`, which stays. false: the kernel is too old. */
+/* Set the folder for logs; the caller keeps the text. Returns false if the kernel is too old. */
 bool shard_log_init(const char *directory);
 
-/* The number of this process's log: another one in a forked child. 0: there is none yet. */
+/* Returns the number of this process's log, which differs in a forked child; 0: no log yet. */
 uint64_t shard_log_number(void);
 
-/* Add a note; or one more is lost. */
+/* Add a note. A note for which there is no place counts as lost. */
 void shard_log_note(uint64_t hash, uint64_t what);
+
+/* Count a note as lost. */
 void shard_log_lose(void);
 
-/* Add size bytes of a share of the dataset; `what` of kind SHARD_LOG_SHARE. Sets `previous`. */
+/* Add a share of `size` bytes, and set its `previous`. what: of kind SHARD_LOG_SHARE. */
 void shard_log_share(struct shard_log_share *share, size_t size, uint64_t what);
 
-/* The process is this rank, which its variables may not have told before. */
+/* Set the process's rank, which its variables may not have told before; and its job. */
 void shard_log_set_rank(uint32_t rank, uint32_t size);
-
-/* The job that it is of. */
 void shard_log_set_job(uint64_t job);
 
-/* The process is about to end. */
+/* Note that the process is about to end. */
 void shard_log_end(void);

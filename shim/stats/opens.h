@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * opens.h - the datasets that this process knows, and the dataset of an opened file (host/place.h).
- * The datasets of some directories are remembered. No descriptor is kept, and errno may change.
+ * opens.h - the datasets that this process knows, and which of them an opened file is of
+ * (host/locate.h). errno may change.
  */
 #pragma once
 
@@ -18,18 +18,22 @@ struct shard_opens_dataset {
   bool program;                 /* the program has listed it, and divides it itself */
   struct shard_options options; /* which names are of it */
 };
-struct shard_opens_dataset *shard_opens_dataset(int i);
+struct shard_opens_dataset *shard_opens_dataset(int number);
 
-/* Add a dataset, unless there is one of this path. Its number; -1: it is one too many. */
+/* Add a dataset, if its path is new. Returns its number; -1: there are too many. */
 int shard_opens_add(const char *path, bool program, const struct shard_options *options);
-/* Its number; -1: it is not there. */
+
+/* Returns the number of the dataset with a path; -1: there is none. */
 int shard_opens_find(const char *path, bool program);
 
-/* The root that is hashed before each name of the dataset: the canonical path, with a slash, in
- * buf[size]. The length; 0: the directory is not there. */
-size_t shard_opens_root(int i, char *buf, size_t size);
+/* Print the root that is hashed before each name: the canonical path, with a slash at its end.
+ * Returns the length; 0: the directory is missing. */
+size_t shard_opens_root(int number, char *buf, size_t size);
 
-/* The number of the dataset of a file that was opened as fd by openat(dirfd, path); -1: none.
- * *hash: the hash of the file's name (log.h). An open whose dataset cannot be told is noted as
- * lost. */
+/*
+ * Find the dataset of a file that was opened as fd by openat(dirfd, path).
+ *
+ * hash: set to the hash of the file's name (log.h).
+ * Returns the dataset's number; -1: none. If it cannot be told, the open is noted as lost.
+ */
 int shard_opens_locate(int fd, int dirfd, const char *path, uint64_t *hash);

@@ -12,22 +12,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "adapter/api.h"
 #include "base/clock.h"
 #include "base/kernel.h"
 #include "base/trust.h"
 #include "base/words.h"
 #include "base/xxh64.h"
 #include "config/config.h"
-#include "config/dataset.h"
-#include "libshard.h"
+#include "config/dataset_list.h"
 
 #define MARK "LIBSHARD_RUN"
-/* Above the descriptors that a program counts on to be free. */
+/* A program may rely on low descriptors to be free. */
 #define LEAST_DESCRIPTOR 200
 
 _Atomic(struct shard_rank_page *) shard_rank_page_mapped;
 static struct {
-  pid_t pid; /* the process that made the page, if it is this one */
+  pid_t pid; /* this process, if it has made the page */
   int fd;
   dev_t dev;
   ino_t ino;
@@ -39,7 +39,7 @@ static struct shard_rank_page *map(int fd) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* "PID FD NONCE", as shard_run_begin() prints it. */
+/* Read "PID FD NONCE", as shard_run_begin() prints it. */
 static bool parse(const char *mark, unsigned long *pid, unsigned long *fd, uint64_t *nonce) {
   char *after_pid, *after_fd, *end;
   *pid = strtoul(mark, &after_pid, 10);
@@ -59,10 +59,10 @@ void shard_rank_page_init(void) {
     return;
   }
   snprintf(path, sizeof(path), "/proc/%lu/fd/%lu", pid, fd);
-  /* The process may have ended, and another one have its number, of whatever user. */
+  /* The process may have ended, and another user's process may have its number. */
   int opened = shard_kernel_open(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_NOCTTY);
   if (opened >= 0 && shard_kernel_fstat(opened, &st) == 0 &&
-      shard_trust_judge(&st, NULL) == SHARD_TRUST_GOOD &&
+      shard_trust_check(&st, NULL) == SHARD_TRUST_OK &&
       st.st_size == (off_t)sizeof(struct shard_rank_page) &&
       pread(opened, found, sizeof(found), 0) == (ssize_t)sizeof(found) &&
       found[0] == SHARD_RANK_PAGE_MAGIC && found[1] == nonce) {
@@ -72,14 +72,15 @@ void shard_rank_page_init(void) {
   errno = saved;
 }
 
-/* Whether the page's descriptor is still open: else a process that is started now counts not. */
+/* Returns whether the page's descriptor is open: else a process that is started now cannot count.
+ */
 static bool can_be_joined(void) {
   struct stat st;
   return own.pid == getpid() && fstat(own.fd, &st) == 0 && st.st_dev == own.dev &&
          st.st_ino == own.ino;
 }
 
-/* Make the page. 0 or an errno. */
+/* Make the page. Returns 0 or an errno. */
 static int make(void) {
   struct stat st;
   int fd = (int)syscall(SYS_memfd_create, "libshard", MFD_CLOEXEC);
@@ -91,7 +92,7 @@ static int make(void) {
     shard_kernel_close(fd);
     fd = high;
   }
-  bool good = fchmod(fd, S_IRUSR | S_IWUSR) == 0 && /* all may write to a new one */
+  bool good = fchmod(fd, S_IRUSR | S_IWUSR) == 0 && /* a new memfd has mode 0777 */
               ftruncate(fd, sizeof(struct shard_rank_page)) == 0 && fstat(fd, &st) == 0;
   struct shard_rank_page *page = good ? map(fd) : NULL;
   if (!page) {
@@ -106,7 +107,7 @@ static int make(void) {
   own.dev = st.st_dev;
   own.ino = st.st_ino;
   atomic_store(&shard_rank_page_mapped,
-               page); /* one of a parent stays mapped: a thread may count in it */
+               page); /* a parent's page stays mapped: a thread may count in it */
   return 0;
 }
 
@@ -124,9 +125,10 @@ int shard_run_begin(char *mark, size_t size) {
   return -rc;
 }
 
-static pid_t watching, parent; /* who has made a page without a nonce, and its parent */
+static pid_t watching,
+    parent; /* the process that has made a page without a nonce, and its parent */
 
-void shard_rank_page_watch_datasets(void) {
+void shard_rank_page_make_for_datasets(void) {
   struct shard_dataset_item item;
   char path[PATH_MAX];
   if (shard_rank_page()) {
@@ -140,8 +142,8 @@ void shard_rank_page_watch_datasets(void) {
   atomic_store(&shard_rank_page_mapped, memory);
   watching = getpid();
   parent = getppid();
-  for (const char *p = shard_config()->dataset; p && (p = shard_dataset_next(p, &item));) {
-    if (!shard_dataset_is_bucket(&item) && item.path_length + 2 < sizeof(path)) {
+  for (const char *p = shard_config()->dataset; p && (p = shard_dataset_list_next(p, &item));) {
+    if (!shard_dataset_item_is_bucket(&item) && item.path_length + 2 < sizeof(path)) {
       memcpy(path, item.path, item.path_length);
       strcpy(path + item.path_length, "/");
       shard_run_watch(SHARD_RANK_PAGE_DATASETS, path, "");
@@ -152,7 +154,8 @@ void shard_rank_page_watch_datasets(void) {
 bool shard_rank_page_is_unlisted(void) {
   struct shard_rank_page *page = shard_rank_page();
   return page && page->nonce == 0 && watching == getpid() && parent == getppid() &&
-         atomic_load(&page->opens[SHARD_RANK_PAGE_DATASETS]) > 1 && /* one may be a list of names */
+         atomic_load(&page->opens[SHARD_RANK_PAGE_DATASETS]) >
+             1 && /* one file may be a list of names */
          !(atomic_load(&page->listed) >> SHARD_RANK_PAGE_LISTED & 1);
 }
 
@@ -188,7 +191,8 @@ void shard_rank_page_opened(int dirfd, const char *path, int flags) {
     }
     size_t rest = strlen(path + folder->length);
     if (rest >= folder->suffix_length &&
-        shard_words_alike(path + folder->length + rest - folder->suffix_length, folder->suffix)) {
+        shard_words_equal_nocase(path + folder->length + rest - folder->suffix_length,
+                                 folder->suffix)) {
       atomic_fetch_add_explicit(&page->opens[folder->kind], 1, memory_order_relaxed);
     }
     return;
@@ -219,7 +223,8 @@ int shard_run_listed(unsigned bucket) {
 
 int shard_run_set_epoch(uint64_t epoch) {
   struct shard_rank_page *page = shard_rank_page();
-  if (!page || own.pid != getpid()) { /* a worker's, or of the job that this one was started by */
+  if (!page ||
+      own.pid != getpid()) { /* a worker, or a page of the job that has started this process */
     return -ENOENT;
   }
   atomic_store(&page->epoch, epoch);

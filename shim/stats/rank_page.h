@@ -40,7 +40,7 @@ struct shard_rank_page {
   } folder[SHARD_RANK_PAGE_FOLDERS];
 };
 
-/* NULL: this process has none, and nothing is counted. */
+/* The page; NULL: this process has none, and nothing is counted. */
 extern _Atomic(struct shard_rank_page *) shard_rank_page_mapped
     __attribute__((visibility("hidden")));
 
@@ -48,18 +48,18 @@ static inline struct shard_rank_page *shard_rank_page(void) {
   return atomic_load_explicit(&shard_rank_page_mapped, memory_order_acquire);
 }
 
-/* If the environment names a page, map it. errno is kept. */
+/* Map the page that the environment names, if it does. errno is kept. */
 void shard_rank_page_init(void);
 
 /* Make a page that forked children share, of the directories of SHARD_DATASET. */
-void shard_rank_page_watch_datasets(void);
+void shard_rank_page_make_for_datasets(void);
 
 /*
- * Whether this process has made that page, and files of the directories of SHARD_DATASET were
- * opened by absolute paths, but no process has listed one of the directories. false in an orphan,
- * such as a fork server whose rank has ended: its rank may have listed.
+ * Returns whether this process has made that page, files of the directories of SHARD_DATASET were
+ * opened by absolute paths, and no process has listed one of the directories. Returns false in an
+ * orphan, such as a fork server whose rank has ended: the rank may have listed.
  */
 bool shard_rank_page_is_unlisted(void);
 
-/* A file was opened by openat(dirfd, path, flags): counted if it is of a dataset. */
+/* Count an open by openat(dirfd, path, flags), if the file is of a dataset. */
 void shard_rank_page_opened(int dirfd, const char *path, int flags);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * datasets.h - the datasets of SHARD_DATASET, set up once, and the rank that this process is.
- *
- * Thread-safe, fork-proof (once.h). Nothing is ever freed.
+ * datasets.h - the datasets of SHARD_DATASET, set up once, and the rank of this process. Nothing is
+ * ever freed.
  */
 #pragma once
 
@@ -11,48 +10,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "host/place.h"
+#include "host/locate.h"
 #include "libshard.h"
 #include "listing/options.h"
 #include "view/once.h"
 #include "view/serve.h"
 
-struct shard_edition; /* loading.c's */
+struct shard_epoch_listing; /* private to load.c */
 
 struct shard_view_dataset {
   const char *path;
-  const char *url;       /* the s3:// prefix it stands for; NULL: none */
-  _Atomic int64_t epoch; /* in which this process, or its parent, read the root last */
-  atomic_uint sizes;     /* choose.c's: which sizes of directories were seen */
-  /* What loading.c fills in. */
-  atomic_int state; /* a slot (once.h) for what follows */
+  const char *url;        /* the s3:// prefix that `path` stands for; NULL: none */
+  _Atomic int64_t epoch;  /* in which this process, or its parent, read the root last */
+  atomic_uint seen_sizes; /* prepare.c's: sizes of directories that were seen */
+  /* load.c's */
+  atomic_int state; /* a slot (once.h) for listing and error */
   struct shard_listing *listing;
-  bool told;          /* an error that a later call may not meet was printed */
-  int error;          /* why there is no listing; a negative errno, printed */
-  atomic_int opening; /* a slot for a new edition; never READY */
-  _Atomic(struct shard_edition *) editions;
+  bool reported;         /* an error was printed that a later call may not meet */
+  int error;             /* why there is no listing; a negative errno, printed */
+  atomic_int epoch_slot; /* a slot in which epoch listings are opened; never READY */
+  _Atomic(struct shard_epoch_listing *) epoch_listings;
 };
 
-/* All of them, and what holds for each. */
+/* All datasets, and what holds for each of them. */
 struct shard_datasets {
   struct shard_view_dataset *items;
-  struct shard_place_root *roots; /* of the datasets */
+  struct shard_dataset_root *roots; /* of the items */
   size_t count;
   struct shard_options options;
   bool is_manifest, per_rank, per_epoch; /* SHARD_LISTING: a manifest; with %r; with %e */
   int error;                             /* why no dataset can be served, or 0; negative errno */
-  char fault[500]; /* the same for people, to be said once a dataset is listed; or "" */
+  char fault[500]; /* the line about `error`, printed when a dataset is listed; or "" */
 };
 
 extern struct shard_datasets shard_datasets_all __attribute__((visibility("hidden")));
-extern atomic_int shard_datasets_state __attribute__((visibility("hidden"))); /* a slot for it */
+extern atomic_int shard_datasets_state __attribute__((visibility("hidden"))); /* its slot */
 
-/* See shard_datasets_get(). */
+/* Does the work of the first shard_datasets_get(). */
 const struct shard_datasets *shard_datasets_set_up(void);
 
 /*
- * The set-up, made by the first call. NULL: there is no memory for it; the next call tries again.
- * Inline: it is called for every directory that is read.
+ * Returns the datasets; the first call sets them up. Inline: called for each directory that is
+ * read.
+ * Errors: NULL, out of memory; the next call tries again.
  */
 static inline const struct shard_datasets *shard_datasets_get(void) {
   bool ready =
@@ -61,28 +61,34 @@ static inline const struct shard_datasets *shard_datasets_get(void) {
 }
 
 /*
- * The epoch in which a directory of the dataset is read. begins: it is the root, from its
- * beginning; then SHARD_EPOCH tells, as the program has set it by now. Else that in which the root
- * was read last; before that, too, SHARD_EPOCH tells. 0, or -EINVAL and a line.
+ * Finds the epoch in which a directory of the dataset is read.
+ * begins: the directory is the root, read from its beginning; then the epoch is the program's
+ * present SHARD_EPOCH. Else it is the epoch in which the root was read last, or SHARD_EPOCH if the
+ * root was never read.
+ * Errors: -EINVAL and a line printed.
  */
 int shard_datasets_find_epoch(struct shard_view_dataset *d, bool begins, int64_t *epoch);
 
-/* Which share this process has. */
+/* The share of this process. */
 struct shard_datasets_rank {
   uint32_t rank, size;
   int local_rank; /* -1: not known */
 };
 
 /*
- * Find out which, at the first call that needs it: a program may set RANK itself before that. From
- * then on it is settled, for children that are forked, too: where the variables tell another rank,
- * this fails. Variables that are gone do not matter. 0, or -EINVAL and a line in err[size].
+ * Settles the rank at the first call that needs it, because a program may set RANK itself before
+ * that. The rank then stays, also in forked children; if the variables give another rank later, the
+ * call fails. Variables that are unset later do not matter.
+ * Errors: -EINVAL and a line.
  */
 int shard_datasets_find_rank(char *err, size_t size);
 
-/* Print a warning, in printf(3)'s way, unless a process of the job has printed one of this kind. */
-__attribute__((format(printf, 2, 3))) void shard_datasets_say_once(const char *kind,
-                                                                   const char *format, ...);
+/*
+ * Prints a warning, from a format of printf(3), once for each kind and job.
+ * kind: a word that names the warning.
+ */
+__attribute__((format(printf, 2, 3))) void shard_datasets_warn_once(const char *kind,
+                                                                    const char *format, ...);
 
-/* What was found. */
+/* Returns the rank that shard_datasets_find_rank() has settled. */
 struct shard_datasets_rank shard_datasets_get_rank(void);

@@ -10,41 +10,41 @@
 
 #include "base/clock.h"
 
-static _Thread_local int cancelable; /* as it was before the slot was taken */
+static _Thread_local int cancelable; /* the thread's cancel state before it entered a slot */
 
 /*
- * A mark that processes have in common if they share their memory: it lies in a page that the
- * kernel empties in the child of a fork, whatever call made that (MADV_WIPEONFORK). Where there is
- * none, the pid.
+ * Returns a number that processes have in common only if they share their memory. The number lies
+ * in a page that the kernel clears in the child of any kind of fork (MADV_WIPEONFORK). Without such
+ * a page, returns the pid.
  */
-static int get_mark(void) {
+static int get_memory_id(void) {
   static _Atomic(atomic_int *) page;
-  atomic_int *mark = atomic_load(&page), *none = NULL;
+  atomic_int *id = atomic_load(&page), *none = NULL;
   struct timespec now;
-  if (!mark) {
+  if (!id) {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
     void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    mark = map == MAP_FAILED ? NULL : map;
-    if (mark && madvise(mark, size, MADV_WIPEONFORK) != 0) {
-      munmap(mark, size);
-      mark = NULL;
+    id = map == MAP_FAILED ? NULL : map;
+    if (id && madvise(id, size, MADV_WIPEONFORK) != 0) {
+      munmap(id, size);
+      id = NULL;
     }
-    if (mark && !atomic_compare_exchange_strong(&page, &none, mark)) {
-      munmap(mark, size);
-      mark = none;
+    if (id && !atomic_compare_exchange_strong(&page, &none, id)) {
+      munmap(id, size);
+      id = none;
     }
   }
-  if (!mark) {
+  if (!id) {
     return (int)getpid();
   }
-  /* Not the pid: that returns once a process has gone, and this may be a vforked child. */
+  /* Not the pid: a later process may have the same pid, and this may be a vforked child. */
   shard_clock_read(CLOCK_MONOTONIC, &now);
   int empty = 0, fresh = (int)(((unsigned)now.tv_nsec * 2654435761U + (unsigned)getpid()) >> 1 | 1);
-  return atomic_compare_exchange_strong(mark, &empty, fresh) ? fresh : empty;
+  return atomic_compare_exchange_strong(id, &empty, fresh) ? fresh : empty;
 }
 
 __attribute__((noinline)) int shard_once_wait(atomic_int *slot) {
-  int saved = errno, me = get_mark();
+  int saved = errno, me = get_memory_id();
   errno = saved;
   for (;;) {
     int state = atomic_load_explicit(slot, memory_order_acquire);
@@ -52,7 +52,7 @@ __attribute__((noinline)) int shard_once_wait(atomic_int *slot) {
       return 1;
     }
     if (state != me && atomic_compare_exchange_strong(slot, &state, me)) {
-      /* A thread that was cancelled meanwhile would leave all others waiting. */
+      /* A thread that is cancelled in a slot would leave all others waiting. */
       pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
       return 0;
     }

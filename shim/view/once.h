@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * once.h - what a process does once: fill something in, print a message.
+ * once.h - what a process does once: fill in a value, print a message.
  *
- * Thread-safe, and fork-proof. A thread that fills a slot puts a mark of its process's memory
- * there. A child that was forked meanwhile finds the mark of another memory, and fills the slot
- * anew. A vforked child shares its parent's memory, and waits for the thread.
+ * An atomic_int slot stands for a value. While a thread fills in the value, the slot holds the id
+ * of the thread's memory. A child that was forked meanwhile sees the id of another memory, and
+ * fills in the value anew; a vforked child shares its parent's memory, and waits for the thread.
+ * While a thread has entered, it cannot be cancelled.
  */
 #pragma once
 
@@ -14,15 +15,16 @@
 #include "base/words.h"
 #include "config/config.h"
 
-/* What an atomic_int slot holds, if not the mark of the memory that it is being filled in. */
+/* What a slot holds, if not the id of the memory in which it is being filled in. */
 enum { SHARD_ONCE_EMPTY = 0, SHARD_ONCE_READY = -1 };
 
-/* See shard_once_enter(). */
+/* Does the work of shard_once_enter() for a slot that is not READY. */
 int shard_once_wait(atomic_int *slot);
 
 /*
- * 0: what the slot stands for is the caller's to fill in, followed by shard_once_leave(); until
- * then other threads wait here. 1: it is READY.
+ * Enters a slot, or waits until it is READY.
+ * Returns 0 if the caller must fill in the value, and then call shard_once_leave(); until then
+ * other threads wait. 1: the slot is READY.
  */
 static inline int shard_once_enter(atomic_int *slot) {
   return atomic_load_explicit(slot, memory_order_acquire) == SHARD_ONCE_READY
@@ -30,9 +32,9 @@ static inline int shard_once_enter(atomic_int *slot) {
              : shard_once_wait(slot);
 }
 
-/* state: SHARD_ONCE_READY, or SHARD_ONCE_EMPTY if the next one shall try again. */
+/* Leaves a slot. state: SHARD_ONCE_READY; SHARD_ONCE_EMPTY if the next caller must try again. */
 void shard_once_leave(atomic_int *slot, int state);
 
-/* Print an error, in printf(3)'s way, unless *said, which is then set. */
-#define shard_once_complain(said, ...)                                                             \
-  (atomic_exchange(said, true) ? (void)0 : shard_say(SHARD_LOG_ERROR, __VA_ARGS__))
+/* Prints an error, from a format of printf(3), unless *reported, and sets *reported. */
+#define shard_once_report(reported, ...)                                                           \
+  (atomic_exchange(reported, true) ? (void)0 : shard_say(SHARD_LOG_ERROR, __VA_ARGS__))

@@ -1,60 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * view.h - which directories are served to this process, and what it sees in them.
+ * view.h - which directories are served to this process, and which entries it sees in them.
  *
- * Nothing is kept by file descriptor: the open file tells which directory it is, and the kernel's
- * offset of the open file how far it has been read. So descriptors that were duplicated, inherited
- * or received need no more care than those that we saw being opened.
- *
- * Thread-safe. Fork-proof: a forked child finds nothing locked for ever. errno is kept.
+ * No state is kept by file descriptor: the open file tells which directory it is, and its offset
+ * how far the directory was read. So descriptors that were duplicated, inherited or received need
+ * no special care. Keeps errno.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "libshard.h"
+#include "adapter/api.h"
 
 /* A directory of a dataset under the shard view. */
-struct shard_served;
+struct shard_served_dir;
 
-/* When the library is loaded, after shard_config_init(). */
+/* Prepares the view when the library is loaded, after shard_config_init(). */
 void shard_view_init(void);
 
-/* The process is about to end: a line, if it has opened what it has not listed. */
-void shard_view_leave(void);
+/*
+ * Prints a warning at the end of a process that has opened files of a dataset, but never listed it.
+ */
+void shard_view_at_exit(void);
 
-/* Whether there is anything to do in this process at all: a test of two loads. */
+/* Returns whether the shard view is active in this process: two loads. */
 bool shard_view_active(void);
 
 /*
- * Decide how open directory fd is served. 0 and *out NULL: as it is; it is of no dataset, or the
- * world is of one rank. 0 and *out: it is of a dataset; the caller gives *out to
- * shard_view_close(). -EBADF: the kernel does not know fd. Another negative errno: it is of one and
- * cannot be served, or that cannot be told; a message was printed, but of a lack of memory or
- * descriptors.
- *
- * A root at its beginning is read in the epoch that SHARD_EPOCH tells then.
+ * Decides how open directory fd is served. A root at its beginning is read in SHARD_EPOCH's epoch.
+ * Returns 0, and *out, which the caller gives to shard_view_close(); *out is NULL if the directory
+ * is read as it is: it is of no dataset, or the world has one rank.
+ * Errors: -EBADF, the kernel does not know fd. Others: the directory cannot be served, or it is
+ * unknown whether it is of a dataset; a line was printed, unless memory or descriptors are short.
  */
-int shard_view_open(int fd, struct shard_served **out);
+int shard_view_open(int fd, struct shard_served_dir **out);
 
-void shard_view_close(struct shard_served *served);
+/* Frees a served directory. */
+void shard_view_close(struct shard_served_dir *served);
 
 /*
- * Read on, as getdents64(2) would: entries into buf, their bytes returned, 0 at the end, or a
- * negative errno (-EINVAL: not even one entry fits). *position, if not NULL, is where to read on
- * in place of fd's offset; both are moved. d_off is a position, for lseek(2) too. position is NULL
- * for system calls: they get the kernel's ENOENT of a directory that has been removed, which is the
- * end for all others.
+ * Reads entries into buf[size], as getdents64(2) does. d_off is a position, also for lseek(2).
+ * *position: where to read on, in place of fd's offset; both are moved. position is NULL for system
+ * calls: they get the kernel's -ENOENT for a removed directory; others get its end.
+ * Returns the bytes written; 0 at the end.
+ * Errors: -EINVAL, no entry fits.
  */
-ssize_t shard_view_read(struct shard_served *served, int fd, void *buf, size_t size,
+ssize_t shard_view_read(struct shard_served_dir *served, int fd, void *buf, size_t size,
                         off_t *position);
 
 /*
- * Reading begins anew, as if the directory had just been opened: in another epoch, with another
- * order and window key, if SHARD_EPOCH tells another one. 0 or negative errno.
+ * Starts reading anew, as if the directory had just been opened: if SHARD_EPOCH has changed, in
+ * another epoch, with another order and window key.
  */
-int shard_view_rewind(struct shard_served *served);
+int shard_view_rewind(struct shard_served_dir *served);
 
-/* The seed with which entries are shuffled in a window (SHARD_WINDOW); 0: they come as they are. */
-uint64_t shard_view_window_key(const struct shard_served *served);
+/* Returns the seed of the window (SHARD_WINDOW) that shuffles the entries; 0: no shuffle. */
+uint64_t shard_view_window_key(const struct shard_served_dir *served);

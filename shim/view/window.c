@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "shard/permute.h"
 
 struct shard_window {
@@ -14,7 +14,7 @@ struct shard_window {
   bool ended;
   struct dirent64 **entries; /* a bucket's keys, and names of some file systems, are longer than
                                 struct dirent64 has room for */
-  struct dirent64 out;       /* whole, for a caller may copy all of its struct */
+  struct dirent64 out;       /* complete, because a caller may copy all of its struct */
   struct dirent64 *longer;
 };
 
@@ -27,7 +27,7 @@ struct shard_window *shard_window_new(uint64_t seed, size_t size) {
   return w;
 }
 
-static void drop(struct shard_window *w) {
+static void drop_entries(struct shard_window *w) {
   while (w->held > 0) {
     free(w->entries[--w->held]);
   }
@@ -35,7 +35,7 @@ static void drop(struct shard_window *w) {
 
 void shard_window_free(struct shard_window *w) {
   if (w) {
-    drop(w);
+    drop_entries(w);
     free(w->entries);
     free(w->longer);
     free(w);
@@ -43,7 +43,7 @@ void shard_window_free(struct shard_window *w) {
 }
 
 void shard_window_reset(struct shard_window *w, uint64_t seed) {
-  drop(w);
+  drop_entries(w);
   w->random = seed;
   w->taken = 0;
   w->ended = false;
@@ -57,7 +57,7 @@ int shard_window_put(struct shard_window *w, const struct dirent64 *entry) {
     return 0;
   }
   struct dirent64 **entries =
-      shard_grow(w->entries, w->held, 1, &w->room, sizeof(struct dirent64 *));
+      shard_array_grow(w->entries, w->held, 1, &w->room, sizeof(struct dirent64 *));
   struct dirent64 *copy = malloc(entry->d_reclen);
   w->entries = entries ? entries : w->entries;
   if (!entries || !copy) {

@@ -50,7 +50,6 @@ lists "absolute, --root" want.files --no-check --root /data/train files.txt
 lists "absolute, --root with a slash" want.files --no-check --root /data/train/ files.txt
 sort absolute.txt | tr '\n' '\0' >want.absolute; lists "absolute, no root" want.absolute absolute.txt
 tr '\n' '\0' <absolute.txt >want.absolute; lists "absolute, no root, --keep-order" want.absolute --keep-order absolute.txt
-"$CTL" ls absolute.txt | diff -a - absolute.txt >got; verdict "absolute, ls of the text" "$(cat got)"
 cat names.txt absolute.txt >both.txt; sort both.txt | tr '\n' '\0' >want.absolute; lists "absolute and relative, no root" want.absolute both.txt
 "$CTL" index absolute.txt -o "$L" >/dev/null; mkdir -p m.absolute; "$CTL" manifest "$L" --size 2 --strategy range -o m.absolute/%r >/dev/null
 verdict "absolute, manifests" "$(sort absolute.txt | diff -a - <(cat m.absolute/0 m.absolute/1))"
@@ -240,14 +239,7 @@ seq 100000 >&8; ls dead | grep 'l.tmp' >left
 kill -9 $killed; wait $killed 2>/dev/null; exec 8>&-
 "$CTL" index names.txt -o dead/l >/dev/null; verdict "a killed builder's file goes" "$(ls dead | grep l.tmp)"
 
-# ls of a manifest: in its own order.
-printf '%s\n' c a b a >m.txt; cp m.txt m.names; gzip -k m.txt
-for f in m.txt m.txt.gz "--manifest m.names"; do
-  # shellcheck disable=SC2086  # options
-  "$CTL" ls $f >got; same "ls $f" m.txt got
-done
-"$CTL" ls m.txt --rank 1 --size 2 --strategy range >got; printf 'b\na\n' >want2; same "ls of a manifest, a share" want2 got
-"$CTL" ls m.names >/dev/null 2>&1; verdict "ls does not guess" "$([ $? = 1 ] || echo status)"
+printf '%s\n' c a b a >m.txt; "$CTL" ls m.txt >/dev/null 2>"$WORK/err"; verdict "ls of a manifest" "$([ $? = 1 ] && grep -q 'shardctl index makes a listing' "$WORK/err" || shown cat "$WORK/err")"
 : >e.listing; "$CTL" ls e.listing >/dev/null 2>&1; verdict "ls of an empty listing" "$([ $? = 1 ] || echo status)"
 
 # Texts for ranks.
@@ -273,10 +265,10 @@ done
 "$CTL" manifest n --size 2 --strategy range -o 'm/%r' -0; cat m/0 m/1 >got; same "manifest -0" want0 got
 
 # A library that the compiler does not find is named, with its package, before anything is compiled.
-mkdir -p hidden/curl hidden/json-c; for h in curl/curl expat json-c/json; do echo '#error hidden' >hidden/$h.h; done
+mkdir -p hidden/curl hidden/json-c; for h in curl/curl json-c/json; do echo '#error hidden' >hidden/$h.h; done
 make -C "$ROOT" CC="gcc -I$WORK/hidden" BUILD="$WORK/bare" >out 2>err; got=$?
 verdict "missing libraries" "$([ $got != 0 ] || echo "status 0. "; grep '^make: .* is missing; install ' err | cut -d' ' -f2,6 >got
-  printf '%s\n' 'libcurl libcurl4-openssl-dev' 'expat libexpat1-dev' 'json-c libjson-c-dev' | diff - got
+  printf '%s\n' 'libcurl libcurl4-openssl-dev' 'json-c libjson-c-dev' | diff - got
   grep -q "make: 'make lib' builds libshard.so alone" err || shown cat err; grep 'CC\|fatal' out err)"
 verdict "make alone builds both products" "$(make -n -C "$ROOT" BUILD="$WORK/new" >out; for product in libshard.so shardctl; do
   grep -q -- "-o $WORK/new/$product " out || echo "no $product"; done)"

@@ -144,7 +144,7 @@ if "${nobody[@]}" test -r "$LIB" 2>/dev/null; then
   export DATASET=$WORK/locked/ds
   (cd "$WORK/locked/ds" && fails "a dataset that may not be looked at" "SHARD_DATASET='$WORK/locked/ds' cannot be listed: .*denied" "${nobody[@]}" "$WORK/closed" . 0; exit $failed) || failed=$((failed + 1))
   for s in stride hash; do
-    : >"$WORK/err"; verdict "... and what lies beside it, $s" "$(view 0 $s "${nobody[@]}" ls "$WORK/other" | diff - <(ls "$WORK/other") | head -3; grep -c "SHARD_DATASET='$DATASET': Permission denied; .*enter all above" "$WORK/err" | grep -vx 1)"
+    : >"$WORK/err"; verdict "... and what lies beside it, $s" "$(view 0 $s "${nobody[@]}" ls "$WORK/other" | diff - <(ls "$WORK/other") | head -3; grep -c "SHARD_DATASET='$DATASET': Permission denied; .*search the directories above" "$WORK/err" | grep -vx 1)"
   done
   unset DATASET
   export SHARD_CACHE_DIR=$WORK/cache/root
@@ -158,11 +158,11 @@ said() {
   : >"$WORK/err"; verdict "$1" "$(DATASET=$2 view 0 stride "$PYTHON" -c "import os, sys; print(*(sorted(os.listdir(sys.argv[1])) for _ in '12'), sep='\n')" "$WORK/other" | uniq -c | grep -v "^ *2 \['f1', .*'f9', 'sub'\]"
     [ "$(grep -c . "$WORK/err")" = 1 ] && grep -q "^libshard: .*$3" "$WORK/err" || shown cat "$WORK/err")"
 }
-said "a dataset that is a loop" "$WORK/loop" "/loop': Too many levels.*Listing calls on what lies below that path fail"
-said "a dataset that is a file" "$D/f01" "/f01': Not a directory; correct it, or make the directory"
-said "a dataset that is not there" "$WORK/none" "/none': No such file or directory; correct it, or make the directory"
+said "a dataset that is a loop" "$WORK/loop" "/loop': Too many levels.*Listing calls at or below that path fail"
+said "a dataset that is a file" "$D/f01" "/f01': Not a directory; correct the path, or create the directory"
+said "a dataset that is not there" "$WORK/none" "/none': No such file or directory; correct the path, or create the directory"
 said "... and a blank in its path" "$WORK/a b" "/a b': No such.*colon"
-said "... and a blank in its name" "$WORK/c d" "/c d': No such file or directory; correct it"
+said "... and a blank in its name" "$WORK/c d" "/c d': No such file or directory; correct the path"
 said "... and a pattern" "$WORK/*" "'$WORK/\*': No such.*pattern"
 said "... and a tilde" '~/data' "~/data': No such.*HOME"
 
@@ -194,7 +194,7 @@ for how in made moved linked; do
     for r in 0 1; do
       mkdir "$WORK/t"; DATASET=$WORK/t/late view $r $s "$PYTHON" "$WORK/later.py" $how "$WORK/t" f >"$WORK/$r"; rm -r "$WORK/t"
     done
-    verdict "a dataset that is $how later, $s" "$(cat "$WORK"/[01] | sort | diff - <(printf 'f%d\n' {0..19} | sort) | head -3; grep -c "SHARD_DATASET='$WORK/t/late'.*make the directory" "$WORK/err" | grep -v '^2$'; grep Error "$WORK/err")"
+    verdict "a dataset that is $how later, $s" "$(cat "$WORK"/[01] | sort | diff - <(printf 'f%d\n' {0..19} | sort) | head -3; grep -c "SHARD_DATASET='$WORK/t/late'.*create the directory" "$WORK/err" | grep -v '^2$'; grep Error "$WORK/err")"
   done
 done
 
@@ -229,8 +229,8 @@ rm -rf "$WORK/turn" "$WORK/turns"
 ln -s "$D" "$WORK/same"
 for set in "$D:$D/sub" "$D/sub/deep:$D" "$D:$WORK/same" "$D:$D"; do
   other=${set##*:}; [ "$other" != "$D" ] || other=${set%%:*}
-  DATASET=$set fails "nested: ${set//"$WORK"/}" "SHARD_DATASET names '.*' and '.*': *|SHARD_DATASET names '.*' and '.*lies in the other.*name one of them" ls "$D"
-  DATASET=$set fails "nested: ${set//"$WORK"/}, the other" "SHARD_DATASET names '.*' and '.*lies in the other.*name one of them" ls "$other/"
+  DATASET=$set fails "nested: ${set//"$WORK"/}" "SHARD_DATASET names '.*' and '.*': *|SHARD_DATASET names '.*' and '.*lies in the other.*name one of the two" ls "$D"
+  DATASET=$set fails "nested: ${set//"$WORK"/}, the other" "SHARD_DATASET names '.*' and '.*lies in the other.*name one of the two" ls "$other/"
 done
 verdict "... with EINVAL" "$(DATASET=$D:$D/sub view 0 stride "$PYTHON" -c "import errno, os
 try: print(os.listdir('$D/sub/deep'))

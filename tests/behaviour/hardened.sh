@@ -16,7 +16,7 @@ lacks() {
   grep -q 'GNU_STACK.* RW ' "$WORK/segments" || echo stack
   grep -q GNU_RELRO "$WORK/segments" || echo relro
   grep -q 'LOAD.* RWE ' "$WORK/segments" && echo writable-code
-  grep -qE 'RPATH|RUNPATH' "$WORK/dynamic" && echo rpath
+  grep -E 'RPATH|RUNPATH' "$WORK/dynamic" | grep -qvE 'path: \[(/usr)?/lib(64|/[^/]*)?/?\]$' && echo rpath # the system's are root's
   grep -q TEXTREL "$WORK/dynamic" && echo textrel
   grep -q __stack_chk_fail "$WORK/symbols" || echo protector
   grep -q '_chk@' <(grep -v __stack_chk_fail "$WORK/symbols") || echo fortify

@@ -24,7 +24,7 @@ ranks() {
 served() {
   local name=$1; shift
   rm -rf cache; ranks SHARD_LOG=info "$@" >got
-  verdict "$name" "$(diff bare got | head -3; grep -v -e ': serving ' -e ": getting '" -e 'numbered by SHARD_RANK' -e 'they are no pairs' err)"
+  verdict "$name" "$(diff bare got | head -3; grep -v -e ': serving ' -e ": getting '" -e 'numbered by SHARD_RANK' -e 'do not pair up' err)"
 }
 # refused NAME WORDS VARIABLE=VALUE...: calls on $of fail, and say why
 of=valid
@@ -44,7 +44,7 @@ verdict "relative paths in a folder with both" "$(grep -q "$WORK/odd:%/x/../trai
 # What is not looked for any more.
 refused "a folder" "/l': .*; folders are not looked through, so name its listings, separated by ':'" SHARD_LISTING="$WORK/l"
 refused "a folder among several" "/one': .*; folders are not looked through" SHARD_LISTING="l/train.listing:one:l/valid.listing"
-refused "%d" "has %d, which stands for nothing any more; name each dataset's listing" SHARD_LISTING="$WORK/l/%d.listing"
+refused "%d" "has %d, which is not supported any more; name each dataset's listing" SHARD_LISTING="$WORK/l/%d.listing"
 refused "rank 0's" "SHARD_LISTING_BUILD is not a variable of libshard any more; make the listing by shardctl index" SHARD_LISTING_BUILD=first SHARD_LISTING=l/train.listing:l/valid.listing
 # What was made with other options, though it has the same names.
 "$CTL" index "$V" -o l/other.listing --options "attributes=1 depth=3" --quiet >/dev/null

@@ -191,7 +191,7 @@ def looked_up():
                                                                     for k, name in enumerate(names))), "--root", root)
     refused("a root that is not there", ["No such file", "--no-check"], file("t", "x\n"), "--root", f"{WORK}/none")
     refused("absolute names, and a relative root", "as an absolute path, too", file("t", f"{root}/x\n"), "--root", os.path.relpath(root))
-    refused("a list that is not there, and a root", ["cannot open list 'none.txt'"], "none.txt", "--root", root)
+    refused("a list that is not there, and a root", ["cannot open manifest 'none.txt'"], "none.txt", "--root", root)
     refused("a URL that is not S3's", ["gs://b/x/", "--root URL"], "gs://b/x/")
     taken("names with per cents that are there", ["100%25", "a%20b"], file("t", "100%25\na%20b\n"), "--root", per_cents(f"{WORK}/per"))
     # A directory of another name, in any order: beside a count of the same by Python.
@@ -264,6 +264,7 @@ def parts():
     refused("a part that is not there", "cannot open", a, "absent")
     refused("a folder with a folder", "no regular file", "--from", "text", folder("f1", {"x": "1\n"}, "sub"))
     refused("a folder without parts", "no part", "--from", "text", folder("f2", {}))
+    refused("a folder beside a list", "is not a list", a, folder("f3", {"x": "1\n"}), status=2)
     refused("standard input twice", "one of the sources", "-", "-", "--unique", input=b"x\n" * 9, status=2)
     taken("standard input and a text", ["x/1", "x/2", "z"], "-", a, input=b"z\n")
     # Pipes: a writer that is there once only.

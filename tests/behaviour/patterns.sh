@@ -90,7 +90,7 @@ verdict "wordexp without IFS, a blank in the dataset's path" "$(dataset="$WORK/d
   "$WORK/data\\ set/*.txt" "'$WORK/data set'/a*" "$WORK/data\\ set/none*" 2>/dev/null)"
 for s in range stride hash; do
   for r in 0 1; do
-    verdict "wordexp expands nothing in a dataset, rank $r, $s" "$(ways $r $s; grep -q 'rank .*wordexp() expands no pattern' "$WORK/err" || shown cat "$WORK/err")"
+    verdict "wordexp expands nothing in a dataset, rank $r, $s" "$(ways $r $s; grep -q 'rank .*wordexp() fails if the words' "$WORK/err" || shown cat "$WORK/err")"
     verdict "the same without IFS, rank $r, $s" "$(ways $r $s IFS=)"
   done
 done

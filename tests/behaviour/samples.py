@@ -267,7 +267,7 @@ def lines(verdicts):
     empty_cache()
     os.unlink(masks + "/000.png")
     done = rank(0, 3, f"{images}:{masks}", [sys.executable, "-c", command, images, masks], SHARD_LOG="info")
-    verdicts.check("two datasets that are no pairs", b"has 20 samples, and" in done.stderr and b" 19: " in done.stderr, done.stderr)
+    verdicts.check("two datasets that do not pair up", b"has 20 samples, but" in done.stderr and b" has 19: " in done.stderr, done.stderr)
 
 
 def proofs(verdicts):

@@ -4,7 +4,7 @@
 # believes logs that are whole and finds each kind of fault. traced.py compares logs with what strace sees.
 . "$(dirname "$0")/lib.bash"
 in_namespace
-needs mpirun strace
+needs strace
 program opens
 export SHARD_CACHE_DIR=$WORK/cache
 O=$WORK/opens S=$WORK/out
@@ -38,7 +38,6 @@ rank "$O" fork "$D" "$D"/a/*.bin; logs "fork, and a grandchild" "j.opened == 14 
 rank "$O" closed "$D" "$D"/a/*.bin; logs "a child without descriptors" "j.opened == 7 and j.distinct == 7"
 rank "$O" _exit "$D" "$D"/a/*.bin; logs "ended by _exit" "j.opened == 7 and j.logs[0].ended"
 rank "$O" exec "$D" "$D"/a/*.bin; logs "the same process after exec" "j.opened == 14 and len(j.logs) == 2"
-verify "... is not called killed" 1 "nothing is missing in them" "$S"; verdict "... at all" "$(grep killed "$WORK/said")"
 rank bash -c '"$@"; "$@"' - "$O" plain "$D" "$D"/b/*; logs "children of a shell" "j.opened == 20 and j.distinct == 10"
 rank sh -c 'env -u SHARD_RANK -u SHARD_SIZE "$@"' - "$O" plain "$D" "$D"/b/*; logs "a child without a rank" "j.opened == 10 and j.ranks == [-1]"
 rank "$O" plain "$D" "$D"/link "$D"/link_out "$D/1.txt"; logs "links are names of their own" "j.distinct == 3"
@@ -94,9 +93,16 @@ for mode in modes cancel; do
   same "opens $mode" "$WORK/want" "$WORK/stdout"
 done
 
+rank "$PYTHON" -c 'import os, sys
+for epoch in range(400):
+    os.environ["SHARD_EPOCH"] = str(epoch)
+    name = sorted(os.listdir(sys.argv[1]))[0]
+open(os.path.join(sys.argv[1], name)).close()' "$D/a"
+logs "400 shares, over the ends of segments" "j.opened == 1 and j.lost == 0 and j.epochs == [399]"
+
 # ---- how it ends, and where logs go
 { rank "$O" kill "$D" "$D"/a/*.bin; } 2>/dev/null; logs "killed: what was noted is there" "j.opened == 7 and not j.logs[0].ended"
-verify "... and it is named" 1 "killed, became another program, or still running on a host that verify cannot look at: process " "$S"
+verify "... and it is named" 1 "; 1 without an end: the process was killed" "$S"
 rank "$O" exit "$D" "$D/1.txt"; logs "threads that open while the process exits: each may be cut off at one" "j.opened > 0 and j.lost <= 4"
 rank strace -E LD_PRELOAD="$LIB" -f -o /dev/null -e trace=pwrite64 -e inject=pwrite64:error=EINTR:when=1+3 "$O" many "$D" "$D/1.txt"
 logs "a signal while space is written" "j.opened == 200000 and j.lost == 0"
@@ -115,7 +121,7 @@ complains "not a folder" "Not a directory" SHARD_STATS="$O"
 complains "below a file" "Not a directory" SHARD_STATS="$O/s"
 complains "a limit that is too low for any log" "File too large" SHARD_STATS="$WORK/limit" bash -c 'ulimit -f 1; exec "$@"' -
 out=$(SHARD_STATS="$S/%r.json" SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 LD_PRELOAD=$LIB ls "$D" 2>&1)
-verdict "a name with %r is refused" "$(grep -q "SHARD_STATS='.*': it names a folder" <<<"$out" || shown echo "$out")"
+verdict "a name with %r is refused" "$(grep -q "SHARD_STATS='.*' must be a directory" <<<"$out" || shown echo "$out")"
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -r "$LIB" 2>/dev/null; then
   mkdir -m 755 "$WORK/shut"; chmod o+rx "$WORK" "$WORK/top" "$D"
   out=$(SHARD_STATS=$WORK/shut SHARD_DATASET=$D SHARD_RANK=0 SHARD_SIZE=1 setpriv --reuid 65534 --clear-groups env LD_PRELOAD="$LIB" cat "$D/1.txt" 2>&1)
@@ -152,7 +158,7 @@ for size in 2 5; do # a world of one has no listing
       verdict "... its numbers" "$(cd "$ROOT" && "$PYTHON" -c "import subprocess
 from tests.harness import statlogs
 cells = statlogs.facts('$S')['datasets'][0]['cells']
-assert [(c.rank, c.epoch) for c in cells] == [(r, e) for r in range($size) for e in (0, 1)], cells
+assert sorted((c.rank, c.epoch) for c in cells) == [(r, e) for r in range($size) for e in (0, 1)], cells
 for c in cells:
     names = subprocess.run(['$CTL', 'ls', '$WORK/whole.listing', '-0', '--rank', str(c.rank), '--size', '$size', '--strategy', '$strategy'] +
         ['--seed', '${seed:-0}', '--epoch', str(c.epoch)], capture_output=True, check=True).stdout.split(b'\0')[:-1]
@@ -228,7 +234,7 @@ for i in range(63): open("%s/%02d.tar" % (sys.argv[1], i)).close()
 P
 for how in none list worker orphan; do
   env SHARD_DATASET="$WORK/tars" SHARD_RANK=1 SHARD_SIZE=4 SHARD_STATS="$S.brace" LD_PRELOAD="$LIB" "$PYTHON" "$WORK/brace.py" "$WORK/tars" $how 2>&1 >/dev/null | cat >"$WORK/err"
-  verdict "opened without listing, $how: a line" "$([ "$(grep -c "nobody has listed it" "$WORK/err")" = $([ $how = none ] && echo 1 || echo 0) ] || shown cat "$WORK/err")"
+  verdict "opened without listing, $how: a line" "$([ "$(grep -c "nobody has listed the dataset" "$WORK/err")" = $([ $how = none ] && echo 1 || echo 0) ] || shown cat "$WORK/err")"
   [ $how = none ] && verify "... and verify says it" 1 "no process has listed it, so libshard has divided nothing" "$S.brace"
 done
 
@@ -251,25 +257,20 @@ P
 rank SHARD_DATASET="$WORK/tars" SHARD_VIEW=off "$PYTHON" "$WORK/program.py" "$WORK/tars"; logs "workers that are started anew" "j.opened == 122 and j.epochs == [1, 2] and j.roots == ['$WORK/tars/'] and len(j.logs) == 3"
 verify "... read what the steps account for" 0 "read '$WORK/tars/', epoch 1 to 2: proven: 61 of 63 files were opened, each by one rank alone; the steps account for 60" "$S"
 
-# ---- ranks that a program sets itself
+# ---- ranks that a program sets itself, too late (traced.py has those that are right)
 cat >"$WORK/own.py" <<'P'
-import multiprocessing, os, sys
-def child(rank):
-    if sys.argv[3] == "early": open(sys.argv[1] + "/1.txt").close()
-    os.environ.update(RANK=str(rank), WORLD_SIZE="3", LOCAL_RANK=str(rank))
-    for d, _, files in os.walk(sys.argv[1]):
-        for name in files: open(os.path.join(d, name), "rb").close()
-if __name__ == "__main__":
-    children = [multiprocessing.get_context(sys.argv[2]).Process(target=child, args=(rank,)) for rank in range(3)]
-    for one in children: one.start()
-    for one in children: one.join()
+import os, sys
+for rank in range(3):
+    if os.fork() == 0:
+        open(sys.argv[1] + "/1.txt").close()
+        os.environ.update(RANK=str(rank), WORLD_SIZE="3", LOCAL_RANK=str(rank))
+        for d, _, files in os.walk(sys.argv[1]):
+            for name in files: open(os.path.join(d, name), "rb").close()
+        os._exit(0)
+for rank in range(3): os.wait()
 P
-for method in fork spawn forkserver; do
-  rm -rf "$S"; env SHARD_STATS="$S" SHARD_DATASET="$D" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/own.py" "$D" $method late >"$WORK/err" 2>&1
-  verify "a rank that each child sets, $method" 0 "all $all of $all files were opened by their ranks, each once" "$S"
-done
-rm -rf "$S"; env SHARD_STATS="$S" SHARD_DATASET="$D" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/own.py" "$D" fork early >"$WORK/err" 2>&1
-verify "... after it has opened a file" 1 "ranks have opened files of others" "$S"
+rm -rf "$S"; env SHARD_STATS="$S" SHARD_DATASET="$D" LD_PRELOAD="$LIB" timeout 60 "$PYTHON" "$WORK/own.py" "$D" >"$WORK/err" 2>&1
+verify "a rank that each child sets, after it has opened a file" 1 "ranks have opened files of others" "$S"
 
 # ---- a process that lives on
 rm -f "$WORK/go"; mkfifo "$WORK/go"
@@ -295,9 +296,7 @@ job 2 "$READ"; cp -r "$S" "$WORK/good"; rm -rf "$WORK/one"; job 3 "$READ"; cp -r
 verify "logs of worlds of two sizes" 1 "of worlds of different sizes" "$S"
 verify "the good ones" 0 "complete: proven: 2 logs of 2 ranks" "$WORK/good"
 job 2 "$READ" SHARD_JOB=another; cp "$WORK/good"/* "$S"; verify "two runs in one folder" 1 "there are logs of several runs" "$S"
-ln -s good "$WORK/link"; verify "a folder twice" 0 "2 logs of 2 ranks" "$WORK/good" "$WORK/link" "$WORK/good"
 cp -r "$WORK/good" "$WORK/copy"; verify "a copy" 1 "are of one process" "$WORK/good" "$WORK/copy"
-verify "--sets alone" 2 "--sets goes with --same-as" --sets "$WORK/good"
 mkdir "$WORK/part" "$WORK/rest"; for f in "$WORK/one"/*; do cp "$f" "$([ "$(ls "$WORK/part" | wc -l)" = 2 ] && echo "$WORK/rest" || echo "$WORK/part")"; done
 verify "a rank is missing" 1 "of 3 is missing" "$WORK/part"; verify "... its log is elsewhere" 0 "3 logs of 3 ranks" "$WORK/part" "$WORK/rest"
 job 2 "$READ; SHARD_SEED=\$SHARD_RANK $READ"; verify "other seeds in ranks" 1 "seed" "$S"
@@ -325,12 +324,12 @@ open(sys.argv[1], 'wb').write(b)" "$f"
   verify "verify: $1" 1 "$2" "$S"
 }
 damaged "all zeros" "it is all zeros" "b = bytes(65536)"
-damaged "empty" "no log" "b = b''"
-damaged "another file" "it is no log" "b = b'x' * 65536"
+damaged "empty" "not a log" "b = b''"
+damaged "another file" "it is not a log" "b = b'x' * 65536"
 damaged "cut short" "is partial" "b = b[:4096 + 16 * 20]"
 damaged "a rank that there is not" "it is damaged" "struct.pack_into('<i', b, 80, 7)"
 damaged "no share any more" "is partial" "struct.pack_into('<Q', b, 56, 1 << 40)"
-damaged "a note that is not there" "notes were begun and not ended" "n, = struct.unpack_from('<Q', b, 48); b[4096 + 16 * (n - 1):4096 + 16 * n] = bytes(16)"
+damaged "a note that is not there" "is partial: 1 opens or more" "n, = struct.unpack_from('<Q', b, 48); b[4096 + 16 * (n - 1):4096 + 16 * n] = bytes(16)"
 damaged "notes that were lost" "3 opens or more" "struct.pack_into('<Q', b, 64, 3)"
 damaged "a share without an end" "is partial" "struct.pack_into('<Q', b, 4096, 1 << 63)"
 rm -rf "$S"; mkdir "$S"; verify "verify: no log at all" 1 "there is no log" "$S"
@@ -338,7 +337,6 @@ verify "verify: no folder" 1 "No such file" "$WORK/none"
 verify "verify: no operand" 2 "verify takes" --json
 verify "verify: an unknown option" 2 "frob" --frob x
 verify "verify: no listing" 1 "cannot use listing" "$WORK/good" --listing "$WORK/none"
-verdict "stats is withdrawn" "$("$CTL" stats x 2>&1 | grep -v "no command 'stats' any more")"
 
 # ---- the same as another run
 job 2 "SHARD_EPOCH=0 $READ; SHARD_EPOCH=1 $READ"; cp -r "$S" "$WORK/first"; job 2 "SHARD_EPOCH=0 $READ; SHARD_EPOCH=1 $READ"
@@ -349,10 +347,4 @@ job 2 "SHARD_EPOCH=0 $READ; SHARD_EPOCH=1 $READ" SHARD_STRATEGY=range; verify "s
 verify "same: other sets" 1 "(other files)" "$S" --same-as "$WORK/first" --sets
 verify "same: no listing is taken" 2 "takes no --listing" "$S" --same-as "$WORK/first" --listing x
 
-# ---- real launchers
-rm -rf "$S"
-mpirun --allow-run-as-root --oversubscribe --bind-to none -n 3 -x SHARD_STATS="$S" -x SHARD_DATASET="$D" \
-  -x LD_PRELOAD="$LIB" "$PYTHON" "$WORK/read.py" "$D" 1 >"$WORK/err" 2>&1
-verdict "mpirun" "$(cat "$WORK/err")"
-verify "mpirun: proven" 0 "all $all of $all files were opened by their ranks, each once" "$S"
 finish

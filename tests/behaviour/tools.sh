@@ -29,7 +29,7 @@ assert $2, j" "$WORK/out" 2>&1 | tail -1)"
 # ---- doctor
 export SHARD_CACHE_DIR=$C
 status "doctor" 0 doctor; verdict "doctor: nothing FAILs" "$(grep FAIL "$WORK/out")"
-for c in library preload launcher variables cache listing python limits; do prints "doctor: $c" " $c "; done
+for c in library preload launcher variables cache listing python; do prints "doctor: $c" " $c "; done
 verdict "doctor leaves no cache" "$(ls "$C" 2>/dev/null)"
 mkdir t; TMPDIR=$WORK/t "$CTL" doctor >/dev/null; verdict "doctor leaves nothing in TMPDIR" "$(ls -A t)"
 mkdir t:t; TMPDIR=$WORK/t:t "$CTL" doctor >"$WORK/out"; verdict "doctor: a TMPDIR with a colon" "$(grep "^FAIL" "$WORK/out"; ls -A t:t)"
@@ -49,28 +49,23 @@ mkdir -p alone prefix/bin prefix/lib; cp "$CTL" alone; cp "$CTL" prefix/bin; cp 
 alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: no library" "$([ $? = 1 ] && grep -q '^FAIL *library.*install' "$WORK/out" || shown cat "$WORK/out")"
 prefix/bin/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: installed" "$([ $? = 0 ] && grep -q "prefix/lib/libshard.so" "$WORK/out" || shown cat "$WORK/out")"
 echo damaged >alone/libshard.so
-alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: a damaged library" "$([ $? = 1 ] && grep -q '^FAIL *library' "$WORK/out" || shown cat "$WORK/out")"
+alone/shardctl doctor >"$WORK/out" 2>&1; verdict "doctor: a damaged library" "$([ $? = 1 ] && grep -q '^FAIL *preload.*is the library damaged' "$WORK/out" || shown cat "$WORK/out")"
 # What the caller has: the preload, and what variables name.
 env PYTHON=/bin/false "$CTL" doctor >"$WORK/out"; prints "doctor: a preload that is not set" "takes effect; it is not set here"
 # caller NAME WORD VARIABLE...: doctor FAILs with a line that has the word
 caller() { local name=$1 word=$2; shift 2; env PYTHON=/bin/false "$@" "$CTL" doctor >"$WORK/out" 2>/dev/null; verdict "doctor: $name" "$([ $? = 1 ] && grep "^FAIL" "$WORK/out" | grep -qF -- "$word" || shown cat "$WORK/out")"; }
-mkdir -p given/d; touch given/d/1; "$CTL" index given/d -o given/l >/dev/null; head -c 100 given/l >given/cut; cp "$LIB" given
+mkdir -p given/d; touch given/d/1; touch given/l; cp "$LIB" given
 caller "a preload that is not there" "LD_PRELOAD names '$WORK/none/libshard.so'" LD_PRELOAD="$WORK/none/libshard.so"
 caller "a preload of another libshard.so" "LD_PRELOAD has another libshard.so" LD_PRELOAD="$WORK/given/libshard.so"
 caller "a dataset that is not there" "SHARD_DATASET='$WORK/given/none': No such file" SHARD_DATASET="$WORK/given/d:$WORK/given/none"
 caller "a dataset that is a file" "SHARD_DATASET='$WORK/given/l': Not a directory" SHARD_DATASET="$WORK/given/l"
-caller "a listing that is cut" "SHARD_LISTING='$WORK/given/cut': " SHARD_LISTING="$WORK/given/cut"
-caller "a listing that is not there" "SHARD_LISTING='$WORK/given/none': " SHARD_LISTING="$WORK/given/none"
-caller "no folder for statistics" "SHARD_STATS" SHARD_STATS="$WORK/given/none/stats"
 caller "one slash of s3://" "write s3://bucket/prefix" SHARD_DATASET="s3:/bucket"
-env PYTHON=/bin/false LD_PRELOAD="$LIB" SHARD_DATASET="$WORK/given/d:s3://b" SHARD_LISTING="$WORK/given/l" SHARD_STATS="$WORK/given/stats" "$CTL" doctor >"$WORK/out"
+env PYTHON=/bin/false LD_PRELOAD="$LIB" SHARD_DATASET="$WORK/given/d:s3://b" SHARD_STATS="$WORK/given/stats" "$CTL" doctor >"$WORK/out"
 verdict "doctor: all is there" "$([ $? = 0 ] && grep -q "^ok *preload.*takes effect$" "$WORK/out" && grep -q "^ok *variables" "$WORK/out" || shown cat "$WORK/out")"
-caller "a folder of listings" "SHARD_LISTING='$WORK/given': " SHARD_LISTING="$WORK/given"
-env PYTHON=/bin/false LIBSHARD_DATASET=x "$CTL" doctor >"$WORK/out"; prints "doctor: LIBSHARD_" "did you mean SHARD_DATASET"
 SHARD_JOB=secret "$CTL" doctor | grep -q secret; verdict "doctor prints paths, and no other values" "$([ $? = 1 ] || echo it does)"
 # A DLIO that is not known
 mkdir -p fake/dlio_benchmark; touch fake/dlio_benchmark/{__init__,main}.py
-PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; prints "doctor: would run unmodified" "$WORK/fake/dlio_benchmark would run unmodified, and its lists be compressed: $WORK/fake/dlio_benchmark/main.py: "
+PYTHONPATH=$WORK/fake PYTHON=$PYTHON status "doctor: unknown DLIO" 0 doctor; prints "doctor: would run unmodified" "$WORK/fake/dlio_benchmark is not known: it runs unmodified, and its lists are compressed: $WORK/fake/dlio_benchmark/main.py: "
 verdict "doctor: a line for people" "$(grep -E 'x0a|unknown$' "$WORK/out")"
 # One in the working directory is not what runs there, however Python is led to it.
 mkdir -p planted/dlio_benchmark; echo 'open("/proc/self/cwd/ran", "w")' | tee planted/dlio_benchmark/{__init__,main}.py planted/importlib.py planted/sys.py >/dev/null
@@ -79,8 +74,8 @@ for path in none "" : ":$WORK/none" . "$WORK/none:" "$WORK/none::$WORK/none" ../
   (cd planted; [ "$path" = none ] || export PYTHONPATH=$path; PYTHON=$WORK/bare "$CTL" doctor) >"$WORK/out" 2>&1
   verdict "doctor: PYTHONPATH=$path" "$(ls planted | grep ran; grep -q 'has no dlio_benchmark' "$WORK/out" || shown cat "$WORK/out")"
 done
-prints "doctor: says what was left out" "PYTHONPATH's entries that are not absolute"
 VENV=$ROOT/.venv/bin/python
+(cd "${VENV%/bin/python}"; PYTHON=bin/python "$CTL" doctor) >"$WORK/out"; prints "doctor: a PYTHON in the working directory" "PyPI's 2.0.0, a version that libshard knows"
 PYTHON=$VENV status "doctor: a DLIO that is known" 0 doctor; prints "doctor: names its family" "PyPI's 2.0.0, a version that libshard knows"
 # A copy with a function that differs
 cp -r "$("$VENV" -c 'import importlib.util as u; print(u.find_spec("dlio_benchmark").submodule_search_locations[0])')" fake/copy
@@ -168,7 +163,7 @@ verdict "gc among ranks" "$(cat "$WORK/errors")"
 
 # The man pages know every variable, command and option, and are clean.
 M=$ROOT/shim/man
-mapfile -t commands < <("$CTL" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p')
+mapfile -t commands < <("$CTL" --help | sed -n 's/^  \([a-z][a-z]*\).*/\1/p')
 verdict "shardctl --help has all commands" "$([ ${#commands[@]} -ge 9 ] || echo "${commands[*]}")"
 verdict "libshard.7 has the variables" "$("$CTL" doctor --variables | grep -o '^SHARD_[A-Z0-9_]*' | while read -r v; do grep -q "$v" "$M/libshard.7" || echo "$v"; done)"
 verdict "shardctl.1 has the options" "$(for c in "${commands[@]}"; do "$CTL" "$c" --help; done | grep -o -e '--[a-z-]*' | sort -u | grep -v -e '^--help$' -e '^--$' |

@@ -14,7 +14,6 @@ import urllib.parse
 from tests.buckets.child import needs
 from tests.buckets.client import google_client, google_files
 from tests.buckets.fixture import PYTHON
-from tests.buckets.tars import torchrun
 from tests.harness import paths
 
 ENDPOINT = os.environ.get("AWS_ENDPOINT_URL", "")
@@ -29,21 +28,6 @@ def found(way):
 
 
 found.imports = lambda way: getattr(globals()[way], "imports", ())
-
-
-@needs("torch")
-def pipes():
-    """torchdata's own lister, in C++."""
-    iters = importlib.import_module("torchdata.datapipes.iter")
-    for prefix in ("train/", "train/cat", "valid/", "none/"):
-        yield prefix, list(iters.IterableWrapper([f"s3://train/{prefix}"]).list_files_by_s3())
-    handler = importlib.import_module("torchdata._torchdata").S3Handler(-1, "")
-    some, again = [], handler.list_files("s3://train/train/")
-    while again:
-        some, again = some + again, handler.list_files("s3://train/train/")
-    handler.clear_marker()
-    yield "pages by hand", some
-    yield "again", handler.list_files("s3://train/train/")
 
 
 @needs("torch")
@@ -113,8 +97,6 @@ def errors():
     yield one("minio", lambda: importlib.import_module("minio").Minio(
         where, "a", "b" * 8, secure=False).list_objects("train", "train/", recursive=True))
     yield one("s3dlio", lambda: importlib.import_module("s3dlio").list("s3://train/train/"))
-    yield one("torchdata", lambda: importlib.import_module("torchdata._torchdata").S3Handler(-1, "").list_files(
-        "s3://train/train/"))
     yield one("s3torchconnector", lambda: importlib.import_module("s3torchconnector._s3client").S3Client(
         "us-east-1", endpoint=ENDPOINT).list_objects("train", "train/"))
 
@@ -152,17 +134,6 @@ def blobs():
     yield "start_offset", [b.name for b in client.list_blobs("b", prefix="train/", start_offset="train/k1")]
     yield "all", [b.name for b in client.list_blobs("b", page_size=3)]
     yield "fields", [b.name for b in client.list_blobs("b", fields="items(name),nextPageToken", prefix="train/")]
-
-
-def twice():
-    """S3IterableDataset that divides by rank, under torchrun."""
-    torch = importlib.import_module("torch.distributed")
-    torch.init_process_group("gloo")
-    module = importlib.import_module("s3torchconnector")
-    dataset = module.S3IterableDataset.from_prefix("s3://train/train/cat/", region="us-east-1", endpoint=ENDPOINT,
-                                                   enable_sharding=True)
-    yield "first", [one.key for one in dataset]
-    yield "second", [one.key for one in dataset]
 
 
 # ---- the checks --------------------------------------------------------------------------------
@@ -298,19 +269,14 @@ def apart(buckets):
     # Beside the dataset; or called like the prefix that is asked for.
     common = {f"{start}{key}" for key in ("train", "train.txt", "trainer/x", "valid/1", "valid/2")
               for start in ("", "s3://train/")} | {("s3://train/train/cat/*", "s3://train/train/cat/")}
-    bare = {way: buckets.without("apart:found", [way]) for way in ("pipes", "connector", "rust")}
-    for way, how in (("pipes", "range"), ("connector", "range"), ("connector", "hash"), ("rust", "stride")):
+    bare = {way: buckets.without("apart:found", [way]) for way in ("connector", "rust")}
+    for way, how in (("connector", "range"), ("connector", "hash"), ("rust", "stride")):
         whole, err = bare[way]
         buckets.check(f"{way}, without libshard", whole, err)
         divided(buckets, f"{way}, {how}", way, "s3://train/train", 2, whole, common, SHARD_STRATEGY=how)
     told, err = buckets.call("apart:found", ["errors"], buckets.shard_environment("s3://train/train/", "x", 2))
     kinds = {name: kind for name, (kind, text) in told.items() if "SHARD_RANK='x'" in text}
     buckets.check("errors are the clients' own", kinds == {
-        "minio": "S3Error", "s3dlio": "RuntimeError", "torchdata": "ValueError", "s3torchconnector": "S3Exception"},
-        (told, err[-800:]))
+        "minio": "S3Error", "s3dlio": "RuntimeError", "s3torchconnector": "S3Exception"}, (told, err[-800:]))
     strangers(buckets)
-    env = buckets.shard_environment("s3://train/train", 0, 2, SHARD_STRATEGY="stride")
-    done = torchrun(buckets, 2, ["-m", "tests.buckets.child", "tests.buckets.apart:found", "twice"], env)
-    said = done.stderr.decode().count("enable_sharding=True) divides")
-    buckets.check("enable_sharding: one warning", done.returncode == 0 and said == 1, done.stderr.decode()[-1500:])
     google_pages(buckets)

@@ -4,7 +4,7 @@
 
 A Python under libshard answers boto3's requests itself (before-send): with pages of a server's, with such
 that were made hostile by hand, and with such that were changed at random. Each is listed by each rank twice,
-in the way of bodies.py and as if no body had the form that it knows.
+in the way of page_xml.py and as if no body had the form that it knows.
 """
 import argparse
 import io
@@ -165,9 +165,9 @@ class Cases:
         self.client = boto3.client("s3", endpoint_url="http://127.0.0.1:9", region_name="us-east-1", aws_access_key_id="a",
                                    aws_secret_access_key="b", config=Config(retries={"total_max_attempts": 1}))
         self.client.meta.events.register("before-send.s3", self.answer)
-        from _libshard.buckets import bodies  # pylint: disable=import-outside-toplevel,import-error
-        self.bodies, self.head, self.cut = bodies, bodies.HEAD, bodies.Cut.body  # a HEAD that matches nothing: no cut
-        bodies.Cut.body = lambda cut, text: self.count(cut, text)
+        from _libshard.buckets import page_xml  # pylint: disable=import-outside-toplevel,import-error
+        self.page_xml, self.head, self.cut = page_xml, page_xml.HEAD, page_xml.Cut.body  # a HEAD that matches nothing: no cut
+        page_xml.Cut.body = lambda cut, text: self.count(cut, text)
         self.body, self.requests, self.less, self.faults = b"", [], 0, []
 
     def count(self, cut, text):
@@ -186,7 +186,7 @@ class Cases:
 
     def outcome(self, operation, whole, **more):
         """(what a call has returned or raised, what was asked for)."""
-        self.bodies.HEAD = re.compile(rb"(?!)") if whole else self.head
+        self.page_xml.HEAD = re.compile(rb"(?!)") if whole else self.head
         self.client.__dict__.pop("_libshard_behind", None)
         self.requests = []
         try:

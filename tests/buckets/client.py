@@ -127,18 +127,6 @@ def together(bucket, size):
 
 
 @needs(BOTO)
-def search(bucket, prefix):
-    """A paginator's search, and what it builds of all pages."""
-    found = Found()
-    pages = boto().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-    whole = pages.build_full_result()
-    entries(found, whole)
-    names = [e["Key"] for e in pages.search("Contents") if e]
-    found.check(names == [k for k, _, _ in found.keys], "search and build_full_result differ")
-    return found
-
-
-@needs(BOTO)
 def resource(bucket, prefix, size=None):
     """boto3's resource."""
     found = Found()
@@ -228,15 +216,6 @@ def as_url(bucket, prefix, size, version=2):
             return found
         more = ({"ContinuationToken": page["NextContinuationToken"]} if version == 2
                 else {"Marker": page["NextMarker"]})
-
-
-@needs(BOTO)
-def with_owner(bucket, **asked):
-    """Entries have an owner where one asks for it, and none where one does not."""
-    found, client = Found(), boto()
-    page = page_v2(found, client, Bucket=bucket, FetchOwner=True, **asked)
-    found.check(all(e.get("Owner", {}).get("ID") for e in page.get("Contents", [])), "no Owner")
-    return found
 
 
 @needs(BOTO)

@@ -21,11 +21,11 @@ def loops(bucket, sizes=(1, 2, 10, 50, 1000)):
     asked = [["paginator", {"bucket": bucket}], ["paginator", {"bucket": bucket, "version": 1}],
              ["paginator", {"bucket": bucket, "size": 7}],
              ["paginator", {"bucket": bucket, "version": 1, "size": 7, **marked}],
-             ["search", {"bucket": bucket, "prefix": ""}], ["resource", {"bucket": bucket, "prefix": ""}],
+             ["resource", {"bucket": bucket, "prefix": ""}],
              ["resource", {"bucket": bucket, "prefix": "", "size": 9}],
              ["together", {"bucket": bucket, "size": 4}],
              ["as_url", {"bucket": bucket, "prefix": "", "size": 30}],
-             ["as_url", {"bucket": bucket, "prefix": "", "size": 30, "version": 1}], ["with_owner", {"bucket": bucket}],
+             ["as_url", {"bucket": bucket, "prefix": "", "size": 30, "version": 1}],
              ["nothing", {"bucket": bucket, "prefix": ""}],
              ["by_token", {"bucket": bucket, "size": 60, "other_client": True}]]
     ways = ("by_token", "by_start_after", "by_marker", "by_last")

@@ -149,9 +149,6 @@ def others():
     for name, more in (("flat", {"recursive": True}), ("v1", {"recursive": True, "use_api_v1": True}),
                        ("folders", {}), ("versions", {"recursive": True, "include_version": True})):
         yield f"minio: {name}", lambda m=more: list(minio_client().list_objects("train", "train/", **m))
-    pipes = lambda: load("torchdata.datapipes.iter").IterableWrapper([TRAIN + "/"])  # noqa: E731
-    yield "torchdata", lambda: list(pipes().list_files_by_s3())
-    yield "torchdata: handler", lambda: load("torchdata._torchdata").S3Handler(-1, "").list_files(TRAIN + "/")
     module, how = connector()
     yield "s3torchconnector: client", lambda: [
         one for page in connector_client().list_objects("train", "train/") for one in page.object_info]
@@ -162,6 +159,7 @@ def others():
     yield "s3torchconnector: workers", lambda: list(workers())
     s3dlio = load("s3dlio")
     yield "s3dlio: list", lambda: s3dlio.list(TRAIN + "/")
+    yield "s3dlio: list, of an endpoint", lambda: s3dlio.list(f"s3://{ENDPOINT.partition('://')[2]}/train/train/")
     yield "s3dlio: list_keys", lambda: s3dlio.list_keys(TRAIN + "/cat/")
     yield "s3dlio: PyDataset", lambda: s3dlio.PyDataset(TRAIN + "/cat/").keys()
     yield "s3dlio: create_dataset", lambda: s3dlio.create_dataset(TRAIN + "/cat/").keys()
@@ -174,7 +172,7 @@ def others():
 
 
 def unseen():
-    """What lists where libshard cannot divide; it is known of which URI."""
+    """What libshard does not divide: it is known of which URI, or bucket."""
     s3dlio = load("s3dlio")
     handled = load("boto3").client("s3", endpoint_url=ENDPOINT, region_name="us-east-1")
     handled.meta.events.register("before-parameter-build.s3", lambda params, **_: params.update(
@@ -191,6 +189,8 @@ def unseen():
     async def loaded():
         return [one async for one in s3dlio.create_async_loader(TRAIN + "/cat/")]
 
+    yield "torchdata", lambda: list(load("torchdata.datapipes.iter").IterableWrapper([TRAIN + "/"]).list_files_by_s3())
+    yield "torchdata: handler", lambda: load("torchdata._torchdata").S3Handler(-1, "").list_files(TRAIN + "/")
     yield "s3dlio: create_async_loader", lambda: asyncio.run(loaded())
     yield "s3dlio: PyS3Dataset", lambda: [s3dlio.PyS3Dataset(TRAIN + "/cat/")]
     yield "s3dlio: download", download

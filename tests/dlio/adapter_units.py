@@ -18,7 +18,7 @@ import unittest
 from adapter.plain import REPO, WORK
 
 # TensorFlow's threads are not forked: it comes last.
-MODULES = ("package", "families", "recognise", "structures", "sequences", "maps", "virtual", "skipped", "agree", "shuffles",
+MODULES = ("package", "families", "recognise", "structures", "sequences", "maps", "virtual", "skipped", "compare_ranks", "shuffles",
            "epochs", "compress", "loaders", "processes", "tensorflow")
 
 

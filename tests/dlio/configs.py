@@ -341,85 +341,31 @@ def workflows():
 
 
 def fork():
-    """What only MLCommons' fork has: Parquet, read row group by row group by iterable datasets, and
-    its ways to read local files. Workers are spawned there if nothing else is asked for.
+    """What only MLCommons' fork has: Parquet, read row group by row group by iterable datasets; its ways to read
+    local files; and names made by counting, as mlpstorage 3 has it.
 
     Computing takes long enough for what was read ahead, past the last step, to be opened.
     """
-    columns, options = plain("parquet", 16), {"reader.batch_size": 8, "reader.batch_size_eval": 8,
-                                              "dataset.parquet.row_group_size": 4,
-                                              "train.computation_time": 0.02,
-                                              "evaluation.eval_time": 0.02}
-
-    def config(name, dataset, more, **rest):
-        return Config(f"fork-{name}", dataset, {**options, **more},
-                      needs="reader/parquet_reader.py", **rest)
-
-    for layout, dataset in (("flat", columns), ("folders", plain("parquet", 16, FOLDERS))):
-        yield config(f"parquet-{layout}-threads0", dataset, {"reader.read_threads": 0},
-                     ranks=(1, 2, 3, 4))
-    for threads in (1, 2):
-        yield config(f"parquet-flat-threads{threads}", columns, {"reader.read_threads": threads},
-                     ranks=(2,))
     library = "storage.storage_options.storage_library"
-    for name, more in {"s3dlio": {library: "s3dlio"}, "direct": {library: "direct"},
-                       "arrow": {library: "s3dlio", "storage.storage_options.decode": "arrow"},
-                       "subset": {"dataset.num_files_train": 20, "dataset.num_files_eval": 8},
-                       "file_shuffle": {"reader.data_loader_sampler": "iterative",
-                                        "reader.file_shuffle": "seed"}}.items():
-        yield config(f"parquet-{name}-threads0", columns, {"reader.read_threads": 0, **more},
-                     ranks=(2,))
-    # More ranks stop in the middle of what is read ahead.
-    yield config("parquet-window-threads0", columns, {
-        "reader.read_threads": 0, "storage.storage_options.prefetch_window": 2}, ranks=(1,))
-    yield config("parquet-s3dlio-threads2", columns, {"reader.read_threads": 2, library: "s3dlio"},
-                 ranks=(2,))
-    yield config("parquet-uneven-threads0", plain("parquet", 16, train=33, valid=17),
-                 {"reader.read_threads": 0}, ranks=(2, 4), may_hang=True)
-    for fmt in ("jpeg", "npz"):
-        yield config(f"{fmt}-direct-threads0", plain(fmt), {"reader.read_threads": 0,
-                                                            library: "direct"}, ranks=(2,))
-        for name, threads in (("fork", 2), ("spawn", 1)):
-            yield config(f"{fmt}-{name}", plain(fmt, 1, FOLDERS), {
-                "reader.read_threads": threads, "reader.file_shuffle": "seed",
-                "reader.multiprocessing_context": name}, ranks=(2, 3))
-
-
-def skip_listing():
-    """Names made by counting, as mlpstorage 3 has it of MLCommons' fork."""
-    jpeg, folders = plain("jpeg", train=42, valid=13), plain("jpeg", 1, 4, train=42, valid=13)
-    ten = plain("jpeg", 1, FOLDERS, train=42, valid=13)  # DLIO looks for folders of one digit
     seed = {"reader.file_shuffle": "seed", "reader.sample_shuffle": "seed"}
-    spawn = {"reader.multiprocessing_context": "spawn"}
-    columns = {"reader.batch_size": 8, "reader.batch_size_eval": 8,
-               "dataset.parquet.row_group_size": 4, "train.computation_time": 0.02,
-               "evaluation.eval_time": 0.02, "reader.read_threads": 0}
-    one = {"reader.read_threads": 0}
-    direct = {"storage.storage_type": "direct_fs", "storage.storage_root": "/", "reader.odirect": True,
-              "storage.storage_options.storage_library": "s3dlio",
-              "storage.storage_options.uri_scheme": "direct"}
-    few = {"dataset.num_files_train": 30, "dataset.num_files_eval": 8}
-
+    folders = plain("jpeg", 1, 4, train=42, valid=13)
+    rows = {"reader.batch_size": 8, "reader.batch_size_eval": 8, "dataset.parquet.row_group_size": 4,
+            "train.computation_time": 0.02, "evaluation.eval_time": 0.02}
     for name, dataset, options, ranks in (
-            ("jpeg", jpeg, {}, (1, 2, 3, 4)), ("folders", folders, {}, (1, 2, 4)),
-            ("seed", jpeg, {**seed, **one}, (2, 3)), ("folders-seed", folders, {**seed, **one}, (1, 2, 4)),
-            ("spawn", folders, {**seed, **spawn, "reader.read_threads": 1}, (2,)),
-            ("validated", folders, {"dataset.listing_validation_interval": 5, **one}, (2, 5)),
-            ("ten-folders", ten, one, (2,)),
-            ("unvalidated", jpeg, {"dataset.listing_validation_interval": 0, **one}, (2,)),
-            ("no-valid", jpeg, {"workflow.evaluation": False, **one}, (2,)),
-            ("other-total", folders, few, (1, 2)),  # names of another total are not there
-            ("more", jpeg, {"dataset.num_files_train": 43}, (1, 2)),
-            ("iterative", jpeg, {"reader.data_loader_sampler": "iterative", **seed, **one}, (2,)),
-            ("npz", plain("npz", 4, 4), {**seed, **one}, (2,)),
-            ("parquet", plain("parquet", 16), columns, (1, 2, 4)),
-            ("parquet-folders", plain("parquet", 16, 4), {**columns, **seed}, (2,)),
-            ("jpeg-direct", folders, {**one, **seed,
-                                      "storage.storage_options.storage_library": "direct"}, (2,)),
-            ("direct_fs", plain("npz", 4, 4), {**one, **direct}, (2,))):
-        yield Config(f"skip-{name}", dataset, {"dataset.skip_listing": True, **options}, ranks=ranks,
-                     needs="skip_listing", quick=name in ("jpeg", "folders-seed"),
-                     fallback="total" in name or name == "more", may_hang=name == "more")
+            ("parquet", plain("parquet", 16), rows, (1, 2, 4)),
+            ("parquet-workers", plain("parquet", 16, FOLDERS), {**rows, "reader.read_threads": 2}, (2,)),
+            ("parquet-s3dlio", plain("parquet", 16), {**rows, library: "s3dlio"}, (2,)),
+            ("jpeg-direct", plain("jpeg"), {library: "direct"}, (2,)),
+            ("jpeg-fork", plain("jpeg", 1, FOLDERS), {
+                **seed, "reader.read_threads": 2, "reader.multiprocessing_context": "fork"}, (2, 3)),
+            ("skip", folders, {"reader.read_threads": 2, "dataset.listing_validation_interval": 5}, (1, 2, 4)),
+            ("skip-seed", folders, seed, (1, 2, 4)),
+            ("skip-spawn", folders, {**seed, "reader.multiprocessing_context": "spawn", "reader.read_threads": 1}, (2,)),
+            ("skip-more", plain("jpeg", train=42, valid=13), {"dataset.num_files_train": 43}, (2,)),
+            ("skip-parquet", plain("parquet", 16, 4), {**rows, **seed}, (2,))):
+        yield Config(f"fork-{name}", dataset, {"reader.read_threads": 0, "dataset.skip_listing": "skip" in name, **options},
+                     ranks=ranks, needs="skip_listing", quick=name in ("skip", "skip-seed"),
+                     fallback=name == "skip-more", may_hang=name == "skip-more")
 
 
 def matrix():
@@ -429,7 +375,7 @@ def matrix():
     read ahead past the last step, so that only which files they open repeats, not how often.
     """
     configs = [config for part in (cross, shuffles, formats, readers, dali, paths, counts,
-                                   surroundings, workflows, fork, skip_listing) for config in part()]
+                                   surroundings, workflows, fork) for config in part()]
     for config in configs:
         config.opens = config.opens or ("set" if config.loader == "tensorflow" else "counts")
     return sorted(configs, key=lambda config: (config.may_hang, config.loader != "pytorch"))

@@ -1,14 +1,10 @@
 """What DLIO reads epoch by epoch: SHARD_WORKERS, SHARD_SHUFFLE, and epochs that read nothing.
 
     python -m tests.dlio.epochs [--quick] [--ranks 2,4] ...
-    python -m tests.dlio.epochs --python PY --dlio TREE --filter REGEX [--remembers REGEX] [--ahead]
 
 Each rank's opens are logged by openlog.so, apart for each epoch's training and evaluation. Compared
 are runs under the preload with the unmodified one, or with one whose DLIO is changed in a few lines
 so that each epoch has workers of its own; and what libshard says of each.
-
-By default it is for PyPI's DLIO. --remembers: cases whose later epochs another DLIO reads from
-memory. --ahead: it reads ahead, so that only which files it opens repeats, not when or how often.
 """
 import collections
 import dataclasses
@@ -39,7 +35,6 @@ class Case:
     expect: str = ""       # what libshard must say, once, on the first rank; "" for nothing
     as_fresh: bool = False # compared with a DLIO that has fresh workers
     shuffled: bool = False # shares change, and partition the dataset in each epoch
-    fork: bool = False     # only MLCommons' fork has it
 
     @property
     def name(self):
@@ -62,12 +57,8 @@ def keeping(ranks):
         "jpeg": (photo, {}),
         "spawn": (photo, {"reader.multiprocessing_context": "spawn"}),
         "threads0": (photo, {"reader.read_threads": 0}),
-        "prefetch": (photo, {"reader.prefetch_size": 16, "train.epochs": 3}),
         "stops-early": (photo, {"train.total_training_steps": 1, "train.epochs": 3}),
         "evaluated-once": (photo, {"evaluation.epochs_between_evals": 2, "train.epochs": 3}),
-        "checkpoint": (zipped, {"workflow.checkpoint": True, "checkpoint.model_size": 1024,
-                                "checkpoint.checkpoint_after_epoch": 1,
-                                "checkpoint.epochs_between_checkpoints": 1}),
         "hdf5-kept-open": (configs.plain("hdf5", 4), memory),
         "mapped": (configs.plain("mmap_indexed_binary", 4), memory),
     }
@@ -89,8 +80,6 @@ def respawning(_ranks):
             ("threads0", zipped, {"reader.read_type": "memory", "reader.read_threads": 0}),
             ("spawn", zipped, {"reader.read_type": "memory",
                                "reader.multiprocessing_context": "spawn"}),
-            ("shuffled", configs.plain("npz", 4), {"reader.sample_shuffle": "seed",
-                                                   "reader.read_type": "memory"}),
             ("stops-early", photo, {"train.total_training_steps": 1, "train.epochs": 3}),
             ("hdf5", configs.plain("hdf5", 4), {"reader.read_type": "memory"})):
         yield Case(configs.Config("respawn-" + name, dataset, more), {"SHARD_WORKERS": "respawn"},
@@ -129,21 +118,9 @@ def others(_ranks):
                {"SHARD_SHUFFLE": "epoch"}, "SHARD_SHUFFLE=epoch has no effect: it is for")
 
 
-def iterables(_ranks):
-    """Iterable datasets."""
-    rows = configs.plain("parquet", 16)
-    options = {"dataset.parquet.row_group_size": 4, "reader.batch_size": 4,
-               "reader.read_threads": 1, "storage.storage_options.storage_library": "s3dlio"}
-    for name, env, more in (("keep", {}, {}), ("respawn", {"SHARD_WORKERS": "respawn"}, {}),
-                            ("shuffle", {"SHARD_SHUFFLE": "epoch"}, {"train.epochs": 3})):
-        yield Case(configs.Config(name + "-parquet", rows, {**options, **more}), env, fork=True,
-                   as_fresh=name == "respawn", shuffled=name == "shuffle")
-
-
 def cases(ranks):
     """All, in the order in which they run."""
-    return [case for part in (keeping, respawning, reshuffling, iterables, others)
-            for case in part(ranks)]
+    return [case for part in (keeping, respawning, reshuffling, others) for case in part(ranks)]
 
 
 def read_log(path):
@@ -208,10 +185,6 @@ def compare_opens(case, bare, shim):
     """Lines that say where two ranks' opens differ."""
     if case.config.options.get("train.total_training_steps"):
         return []  # how much was read ahead when it stopped does not repeat
-    if case.config.opens == "all":
-        bare, shim = ({kind: set().union(*(opens for epoch, opens in side.items()
-                                           if epoch.startswith(kind)))
-                       for kind in ("train", "eval")} for side in (bare, shim))
     if case.config.opens == "set":
         bare, shim = ({epoch: set(opens) for epoch, opens in side.items()} for side in (bare, shim))
     return [f"{epoch}: {len(bare.get(epoch, ()))} files without libshard, "
@@ -226,11 +199,6 @@ def check_shuffle(case, bare, shim):
     for epoch in shim[0]:
         kind = epoch.split()[0]
         mine, others = ([set(rank[epoch]) for rank in side] for side in (shim, bare))
-        if case.fork:  # its readers lose files, and ranks read the same ones, unmodified too
-            if mine == before.get(kind):
-                lines.append(f"{epoch}: the files of another epoch")
-            before[kind] = mine
-            continue
         every = set().union(*mine)
         if every != set().union(*others):
             lines.append(f"{epoch}: the shares are not the whole")
@@ -305,21 +273,14 @@ def main():
                             "workdir")
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks, in this order")
     parser.add_argument("--quick", action="store_true", help="some of each part")
-    parser.add_argument("--remembers", default="^$", metavar="REGEX")
-    parser.add_argument("--ahead", action="store_true")
     args = options.parse(parser)
     workdir = options.work_folder(args, "dlio-epochs-")
     verdicts = Verdicts()
     for i, ranks in enumerate(map(int, args.ranks.split(","))):
         # How many ranks there are matters where files are dealt to them.
         wanted = [case for case in cases(ranks) if re.search(args.filter, case.name)
-                  and bool(args.dlio) >= case.fork and (case.name in QUICK or not args.quick)
+                  and (case.name in QUICK or not args.quick)
                   and (i == 0 or case.shuffled or "npz" in case.name)]
-        for case in wanted:
-            if re.search(args.remembers, case.name):
-                case.expect = "epoch 2 opened 0 of"
-            if args.ahead:
-                case.config.opens = "all"
         generate(args, workdir, wanted)
         job = Job(args, workdir, ranks)
         fresh = [case for case in wanted if case.as_fresh or "respawn" in case.name]

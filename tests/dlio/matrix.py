@@ -313,7 +313,8 @@ def judge(matrix, ranks, config, verdicts):
     args = matrix.args
     lines, bare, opens = matrix.compare(config, ranks)
     plain = matrix.plain_list(config, ranks)
-    if plain and args.active and not config.fallback and (config.needs == "skip_listing" or not matrix.rank0_lists):
+    counts = config.options.get("dataset.skip_listing")
+    if plain and args.active and not config.fallback and (counts or not matrix.rank0_lists):
         lines.append("DLIO's file list is a plain list: the library did nothing")
     outcome = {summary(result) for result in bare} - {"ok", "stopped"}
     if all(summary(result) == "stopped" for result in bare):

@@ -6,7 +6,6 @@ process each, started from its own command line.
 Every situation says whether the run must open exactly what the unmodified one opens, whether the
 library's line must appear on stderr (once), and whether the list must have been lazy or compressed.
 """
-import collections
 import concurrent.futures
 import dataclasses
 import glob
@@ -86,14 +85,6 @@ def timed(*args, **kwargs):
         started = time.time() - started
 ConfigArguments.derive_configurations = timed
 '''
-BACKWARDS = '''
-import builtins
-own = builtins.sorted
-def backwards(values, **how):
-    made = own(values, **how)
-    return made[::-1] if made and str(made[0]).endswith(".jpeg") else made
-builtins.sorted = backwards
-'''
 
 
 @dataclasses.dataclass
@@ -104,7 +95,6 @@ class Situation:
     kind: str = "FileList"     # of the list: FileList, Paths (compressed), or list
     says: str = ""             # regex of the one line of the library; "": it is silent
     start: str = "module"      # "module", "script" (main.py itself), "torchrun", "mpirun"
-    share: bool = False        # the opens over all processes are the unmodified ones' of one
     prepare: object = None     # function(Situations, environment)
     tree: str = ""             # "changed": a DLIO with one function changed
     plugin: str = ""           # run in both when DLIO's arguments have been imported
@@ -137,7 +127,6 @@ def situations():
         Situation("adapter-off-dataset-set", env={"SHARD_ADAPTER": "off", **ranked}, kind="list",
                   says="SHARD_DATASET is not applied"),
         Situation("unknown-version", kind="Paths", tree="changed", says=UNKNOWN),
-        Situation("unknown-version-dataset-set", env=ranked, kind="Paths", tree="changed", says=UNKNOWN),
         Situation("unknown-version-view-shard", env={"SHARD_VIEW": "shard", **ranked}, kind="Paths",
                   tree="changed", says=UNKNOWN),
         Situation("unknown-version-mpirun", start="mpirun", kind="Paths", tree="changed", says=UNKNOWN),
@@ -146,13 +135,10 @@ def situations():
                   kind="list", tree="changed"),
         Situation("compress", env=compress, kind="Paths"),
         Situation("compress-mpirun", env=compress, kind="Paths", start="mpirun"),
-        Situation("compress-spawn", env=compress, kind="Paths",
-                  config=option("spawn", "reader.multiprocessing_context", "spawn")),
         Situation("compress-forkserver", env=compress, kind="Paths",
                   config=option("forkserver", "reader.multiprocessing_context", "forkserver")),
         Situation("compress-no-workers", env=compress, kind="Paths", start="mpirun",
                   config=option("no-workers", "reader.read_threads", 0)),
-        Situation("compress-epochs", env=compress, kind="Paths", config=option("epochs", "train.epochs", 4)),
         Situation("compress-shuffled", env=compress, kind="Paths", start="mpirun",
                   config=option("shuffled", "reader.file_shuffle", "seed", "reader.sample_shuffle", "seed")),
         Situation("compress-folders", env=compress, kind="Paths", start="mpirun", config=folders),
@@ -188,17 +174,11 @@ def situations():
         Situation("listing-of-other-options", env={"SHARD_LISTING": "{work}/train.listing"}, kind="list",
                   prepare=lambda s, env: s.index(env, []),
                   says="train.listing' was made of .*; make it by shardctl index --options 'order=path depth=1 .*include=.*jpeg'"),
-        Situation("listing-folder", env={"SHARD_LISTING": "{work}"}, kind="list",
-                  says="folders are not looked through"),
         Situation("listings-given", env={"SHARD_LISTING": "{work}/train.listing:{work}/valid.listing"}, prepare=both_listings),
         Situation("torchrun", start="torchrun"),
-        Situation("torchrun-shard", start="torchrun", env={"SHARD_VIEW": "shard"}, share=True,
-                  says="each of 2 processes reads its own share"),
         Situation("plugin-timer", start="mpirun", plugin=TIMER, kind="Paths", config=subset,
                   says="ConfigArguments.derive_configurations is not the function that .*replaced "
                        "or wrapped"),
-        Situation("plugin-sorted", start="mpirun", plugin=BACKWARDS, kind="Paths", config=subset,
-                  says="sorted, which DLIO lists with, is not Python's"),
         Situation("mpirun-shard", start="mpirun", env={"SHARD_VIEW": "shard"},
                   says="SHARD_VIEW=shard has no effect"),
     ]
@@ -353,24 +333,10 @@ class Situations:
                 lines.append(f"its list is a {kind}")
         if not probes:
             lines.append("its list was not seen")
-        if situation.share:
-            lines += self.check_share(opens, got, got_steps)
-        else:
-            if steps != got_steps:
-                lines.append(f"steps {steps} unmodified, {got_steps} under the preload")
-            for one, other in zip(opens, got):
-                lines += opens_difference(one, other)
-        return lines
-
-    @staticmethod
-    def check_share(opens, got, steps):
-        """Two processes: together what one opened unmodified, nothing twice, half the steps."""
-        lines = opens_difference(opens[0], sum(got, collections.Counter()))
-        common = set(got[0]) & set(got[1])
-        if common:
-            lines.append(f"both processes opened {sorted(common)[:3]}")
-        if not got[0] or not got[1] or len(steps) != 2 or steps[0] != steps[1]:
-            lines.append(f"shares {[len(g) for g in got]}, steps {steps}")
+        if steps != got_steps:
+            lines.append(f"steps {steps} unmodified, {got_steps} under the preload")
+        for one, other in zip(opens, got):
+            lines += opens_difference(one, other)
         return lines
 
 

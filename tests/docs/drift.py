@@ -32,7 +32,6 @@ from tests.planted import FAULTS  # pylint: disable=wrong-import-position
 # is no longer needed is an error, too.
 INTERNAL_VARIABLES = {
     "LIBSHARD_RUN": "how they find the page that they share; made by the adapter",
-    "LIBSHARD_OBJECTS": "which buckets of a DLIO the processes of a rank count objects of; the adapter's",
     "LIBSHARD_NO_SIGN_REQUEST": "the adapter tells shardctl that the client signs nothing",
     "LIBSHARD_S3_OWNER": "the adapter tells shardctl whose the client says that the bucket must be",
     "LIBSHARD_NO_VERIFY_SSL": "the adapter tells shardctl that the client verifies no certificate",
@@ -125,7 +124,7 @@ def words(code, documents):
         said, text = code.check(name, "-no such word-"), entry_of(documents, name)
         if not said:
             continue
-        taken = {word for word in re.findall(r"[a-z]+", said.partition("takes")[2])
+        taken = {word for word in re.findall(r"[a-z]+", said.partition("expected")[2])
                  if not code.check(name, word)}
         lines += [f"libshard.7, {name}, lacks the word '{word}'" for word in sorted(taken)
                   if not re.search(rf"\b{word}\b", text)]
@@ -474,6 +473,33 @@ def troff(_, documents):
     return lines
 
 
+# The maps of the code: where each is, and the folders of shim/ that it covers.
+MAPS = {
+    "interpose/init.c": ("interpose", "view", "stats", "shard", "host", "listing", "config", "base"),
+    "cache/cache.h": ("cache",),
+    "ctl/main.c": ("ctl", "build", "source"),
+    "source/s3/s3.h": ("source/s3",),
+    "adapter/__init__.py": ("adapter",),
+    "adapter/buckets/__init__.py": ("adapter/buckets",),
+}
+
+
+def maps(code, _):
+    """Each module has a line in the map of its room, and each line a module."""
+    lines = []
+    for place, rooms in MAPS.items():
+        text = re.split(r"^(?:#pragma once|#include|import) ?", code.sources["shim/" + place], flags=re.MULTILINE)[0]
+        told = {name.partition(".")[0] for row in re.findall(r"^(?: \*)? {2,}((?:\w+(?:\.[ch])?, )*\w+(?:\.[ch])?)  +\S", text, re.MULTILINE)
+                for name in row.split(", ")}
+        there = {os.path.splitext(os.path.basename(path))[0] for path in code.sources
+                 if os.path.dirname(path).removeprefix("shim/") in rooms and path.endswith((".c", ".h", ".py"))}
+        packages = {path.split("/")[2] for path in code.sources if path.startswith("shim/adapter/") and path.count("/") == 3}
+        there = there - {"__init__", "sources"} | (packages if rooms == ("adapter",) else set())
+        told.discard("contract")  # made by scripts/contract.awk
+        lines += both_ways(there, told, f"the map in shim/{place}", "module")
+    return lines
+
+
 def plants(code, _):
     """The lines that `make planted` changes."""
     return [f"tests/planted.py: the text of '{one.name}' is not in {one.file}, or more than once"
@@ -482,7 +508,7 @@ def plants(code, _):
 
 COMPARISONS = (variables, other_variables, words, ranges, defaults, commands, options, errors,
                provoked_errors, launchers, functions, patches, clients, cache_files, threats, figures, pictures, size,
-               places, troff, plants)
+               places, troff, maps, plants)
 
 
 def main():

@@ -96,7 +96,7 @@ PLANTED = (
     (drift.commands, page_edit("shardctl.1", "\\fBshardctl doctor\\fR",
                          "\\fBshardctl treat\\fR\n\\fBshardctl doctor\\fR")),
     (drift.commands, fact_edit(lambda code: setattr(
-        code, "usage", code.usage.replace("  doctor ", "  treat  x\n  doctor ")))),
+        code, "usage", code.usage.replace("  doctor\n", "  treat  x\n  doctor\n")))),
     (drift.options, page_edit("shardctl.1", ".B \\-\\-unique\n", ".B \\-\\-unique\n.TP\n.B \\-\\-only\n")),
     (drift.options, help_edit("stat", "      --json", "      --only X   x\n      --json")),
     (drift.errors, page_edit("libshard.7", ".B EPERM\n", ".BR EPERM \", \" EACCES\n")),
@@ -110,12 +110,13 @@ PLANTED = (
     (drift.pictures, readme_edit("shim/pictures/speed-dark.svg", "shim/pictures/speed-black.svg")),
     (drift.figures, readme_edit("| 5,297 |", "| 5,298 |")),
     (drift.figures, readme_edit("1.18 times", "1.49 times")),
-    (drift.size, readme_edit("MIT licence.", 10240 * "long ")),
+    (drift.size, readme_edit("`make bench`.", 10240 * "long ")),
     (drift.places, readme_edit("make bench", "make bunch")),
     (drift.places, readme_edit("(tests/torch/train.py)", "(tests/torch/trains.py)")),
     (drift.places, page_edit("libshard.7", ".BR libshard\\-s3 (7)", ".BR libshard\\-s4 (7)")),
     (drift.troff, page_edit("libshard.7", ".SH LIMITS", ".SHH LIMITS")),
-    (drift.plants, source_edit("shim/config/launcher.c", "c->ended[i] = whole ||", "c->ended[i] = false ||")),
+    (drift.maps, source_edit("shim/interpose/init.c", " *   scandir  ", " *   scan  ")),
+    (drift.plants, source_edit("shim/config/launcher.c", "w->ended[i] = whole ||", "w->ended[i] = false ||")),
 )
 
 

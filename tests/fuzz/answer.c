@@ -16,8 +16,6 @@ static void judge(const struct shard_s3_answer *answer, const struct shard_s3_re
   }
   RULE(v.meaning != SHARD_S3_WHOLE || (answer->status >= 200 && answer->status < 300));
   RULE(v.meaning != SHARD_S3_REFUSED || (v.rc < 0 && v.why[0]));
-  struct shard_s3_endpoint to;
-  shard_s3_answer_target(answer, true, "h.example", &to);
 }
 
 static void fuzz(const char *data, size_t size) {
@@ -39,10 +37,7 @@ static void fuzz(const char *data, size_t size) {
   if (at < end) {
     shard_s3_answer_keep(&answer, at, (size_t)(end - at));
   }
-  const struct shard_s3_body body = {.fd = -1, .hash = "", .only_new = true};
-  const struct shard_s3_request requests[] = {{.method = "GET"},
-                                              {.method = "GET", .key = "k", .wants_status = true},
-                                              {.method = "PUT", .key = "k", .body = &body}};
+  const struct shard_s3_request requests[] = {{.key = NULL}, {.key = "k"}};
   for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
     judge(&answer, &requests[i]);
   }

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 static int run_command(const struct ctl_command *command, int argc, char **argv) {
-  memset(&ctl_given, 0, sizeof(ctl_given));
+  memset(&ctl_args, 0, sizeof(ctl_args));
   optind = 0; /* glibc's getopt begins anew */
   int rc = ctl_arguments_parse(command, argc, argv);
   return rc == CTL_GO_ON ? command->run(argv + optind) : rc;

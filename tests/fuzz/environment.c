@@ -36,7 +36,7 @@ static void fuzz(const char *data, size_t size) {
   RULE(memchr(found->note, 0, sizeof(found->note)) && found->count <= SHARD_LAUNCHER_ROWS);
   free(found);
   int64_t since;
-  shard_launcher_is_on_hosts(&since);
+  shard_launcher_spans_hosts(&since);
   environ = old;
   while (count > 0) {
     free(entries[--count]);

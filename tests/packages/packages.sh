@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Packages: Debian's are installed, used, upgraded and purged over a copy of this machine's root; the wheel in a
-# venv; completion in each shell; the module file under Lmod. What is built once, and once more elsewhere, is the same.
+# venv; the module file under Lmod. What is built once, and once more elsewhere, is the same.
 . "$(dirname "$0")/../behaviour/lib.bash"
 needs lintian dpkg-deb zsh fish pkg-config
 cd "$ROOT" || exit 2
@@ -71,17 +71,6 @@ verdict "wheel: the path to preload" "$([ -f "$so" ] || echo "$so")"
 verdict "wheel: a share" "$(got=$(SHARD_DATASET=$WORK/data SHARD_CACHE_DIR=$WORK/cache SHARD_VIEW=shard SHARD_RANK=0 SHARD_SIZE=2 \
   "$WORK/venv/bin/libshard" run -- ls "$WORK/data" 2>&1 | tr '\n' ' '); [ "$got" = "a c " ] || echo "$got")"
 verdict "wheel: shardctl" "$("$WORK/venv/bin/shardctl" --version 2>&1 | grep -q "^shardctl " || echo none)"
-
-# ---- shells
-for shell in bash zsh fish; do
-  "$CTL" --completion $shell >"$WORK/complete.$shell"; verdict "completion: $shell reads it" "$($shell -n "$WORK/complete.$shell" 2>&1)"
-done
-verdict "completion: bash, an option" "$(bash -c '. "$1"; COMP_WORDS=(shardctl manifest --wei); COMP_CWORD=2; _shardctl; echo "${COMPREPLY[*]}"' \
-  - "$WORK/complete.bash" | grep -qx -- --weights || echo no)"
-verdict "completion: bash, a command" "$(bash -c '. "$1"; COMP_WORDS=(shardctl ver); COMP_CWORD=1; _shardctl; echo "${COMPREPLY[*]}"' \
-  - "$WORK/complete.bash" | grep -qx verify || echo no)"
-verdict "completion: fish, an option" "$(fish -c ". '$WORK/complete.fish'; complete -C 'shardctl manifest --wei'" 2>&1 | grep -q -- "^--weights" || echo no)"
-verdict "completion: no such shell" "$("$CTL" --completion csh >/dev/null 2>&1; [ $? = 2 ] || echo status)"
 
 # ---- Lmod
 lmod=$(ls /usr/share/lmod/lmod/init/bash 2>/dev/null)

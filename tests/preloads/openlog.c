@@ -30,123 +30,42 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-#define MODE_NEEDED(flags) (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE)
-
-enum { PATH_SIZE = 4096, LINE_SIZE = 2 * 2 * PATH_SIZE + 32 };
-
-/* The definitions that follow ours in the search order. */
-static struct {
-  int (*open)(const char *path, int flags, ...);
-  int (*open64)(const char *path, int flags, ...);
-  int (*openat)(int dirfd, const char *path, int flags, ...);
-  int (*openat64)(int dirfd, const char *path, int flags, ...);
-  int (*creat)(const char *path, mode_t mode);
-  int (*creat64)(const char *path, mode_t mode);
-  FILE *(*fopen)(const char *path, const char *mode);
-  FILE *(*fopen64)(const char *path, const char *mode);
-} real;
-
-/* POSIX lets a function pointer be stored through a void **. */
-#define FIND(name) (*(void **)&real.name = dlsym(RTLD_NEXT, #name))
-
-/* Early, because dlsym takes locks: no wrapper may need it in a forked child. */
-__attribute__((constructor)) static void find_all(void) {
-  FIND(open);
-  FIND(open64);
-  FIND(openat);
-  FIND(openat64);
-  FIND(creat);
-  FIND(creat64);
-  FIND(fopen);
-  FIND(fopen64);
-}
-
-/* A wrapper may be called by another library's constructor, before ours. */
-#define REAL(name) (real.name ? real.name : (find_all(), real.name))
-
-/* Writes the decimal digits of n to to; returns the first byte after them. */
-static char *put_number(char *to, long n) {
-  char digits[24];
-  size_t len = 0;
-
-  do {
-    digits[len++] = (char)('0' + n % 10);
-    n /= 10;
-  } while (n > 0);
-  while (len > 0)
-    *to++ = digits[--len];
-  return to;
-}
-
-/*
- * The directory that relative paths start from, without NUL.
- * Returns its length, or -1.
- */
-static ssize_t base_directory(int dirfd, char *buf, size_t size) {
-  char link[48] = "/proc/self/cwd";
-
-  if (dirfd != AT_FDCWD) {
-    memcpy(link, "/proc/self/fd/", 14);
-    *put_number(link + 14, dirfd) = '\0';
-  }
-  return readlink(link, buf, size);
-}
-
-/* Logs one line; errno may be changed. */
-static void log_line(const char *file, const char *path, size_t len) {
-  char line[LINE_SIZE];
-  char *to = put_number(line, (long)getpid());
-  int log;
-
-  *to++ = ' ';
-  for (size_t i = 0; i < len; i++) {
-    if (path[i] == '\n' || path[i] == '\\')
-      *to++ = '\\';
-    *to++ = path[i] == '\n' ? 'n' : path[i];
-  }
-  *to++ = '\n';
-
-  /* Raw, so that no wrapper (ours or another library's) sees it. */
-  log = (int)syscall(SYS_openat, AT_FDCWD, file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (log >= 0) {
-    /* A line that can't be written is missed by the test: no need to tell. */
-    long written = syscall(SYS_write, log, line, (size_t)(to - line));
-
-    (void)written;
-    syscall(SYS_close, log);
-  }
-}
+enum { PATH_SIZE = 4096 };
 
 /* Logs the successful open of path as fd, if it is to be logged. Keeps errno. */
 static void note(int fd, int dirfd, const char *path) {
-  const char *file = getenv("OPENLOG");
-  const char *root = getenv("OPENLOG_ROOT");
-  char full[2 * PATH_SIZE];
-  size_t used = 0;
-  size_t len;
+  const char *file = getenv("OPENLOG"), *root = getenv("OPENLOG_ROOT");
+  char full[2 * PATH_SIZE], link[48], line[2 * sizeof(full) + 32];
   struct stat st;
   int saved = errno;
-
-  if (fd < 0 || !file || !root)
-    return;
-  len = strnlen(path, PATH_SIZE);
+  if (fd < 0 || !file || !root || (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)))
+    goto out;
+  ssize_t used = 0;
   if (path[0] != '/') {
-    ssize_t base = base_directory(dirfd, full, PATH_SIZE - 1);
-
-    if (base < 0)
+    snprintf(link, sizeof(link), dirfd == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/%d", dirfd);
+    used = readlink(link, full, PATH_SIZE - 1);
+    if (used < 0)
       goto out;
-    used = (size_t)base;
     full[used++] = '/';
   }
-  memcpy(full + used, path, len);
-  used += len;
-
-  if (used < strlen(root) || memcmp(full, root, strlen(root)) != 0)
-    goto out;
-  if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
-    goto out;
-  log_line(file, full, used);
+  snprintf(full + used, sizeof(full) - (size_t)used, "%s", path);
+  if (strncmp(full, root, strlen(root)) == 0) {
+    char *to = line + sprintf(line, "%ld ", (long)getpid());
+    for (const char *p = full; *p; p++) {
+      if (*p == '\n' || *p == '\\')
+        *to++ = '\\';
+      *to++ = *p == '\n' ? 'n' : *p;
+    }
+    *to++ = '\n';
+    /* Raw, so that no wrapper (ours or another library's) sees the open. A line
+     * that can't be written is missed by the test: no need to tell. */
+    long log = syscall(SYS_openat, AT_FDCWD, file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (log >= 0) {
+      long written = syscall(SYS_write, log, line, (size_t)(to - line));
+      (void)written;
+      syscall(SYS_close, log);
+    }
+  }
 out:
   errno = saved;
 }
@@ -156,76 +75,59 @@ static int noted(int fd, int dirfd, const char *path) {
   return fd;
 }
 
-static FILE *noted_stream(FILE *stream, const char *path) {
-  if (stream)
-    note(fileno(stream), AT_FDCWD, path);
-  return stream;
-}
+/* The definitions that follow ours in the search order; found early, because
+ * dlsym takes locks, and no wrapper may need it in a forked child. A wrapper may
+ * be called by another library's constructor, before ours. */
+#define REAL(type, name, parameters)                                                               \
+  static type(*real_##name) parameters;                                                            \
+  __attribute__((constructor)) static void find_##name(void) {                                     \
+    *(void **)&real_##name = dlsym(RTLD_NEXT, #name);                                              \
+  }
+#define FOUND(name) (real_##name ? real_##name : (find_##name(), real_##name))
+#define EXPORT __attribute__((visibility("default")))
 
 /* The mode is there only if the flags say so: reading it otherwise is undefined. */
 #define TAKE_MODE(mode, flags)                                                                     \
   mode_t mode = 0;                                                                                 \
-  if (MODE_NEEDED(flags)) {                                                                        \
+  if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) {                                     \
     va_list args;                                                                                  \
     va_start(args, flags);                                                                         \
     mode = va_arg(args, mode_t);                                                                   \
     va_end(args);                                                                                  \
   }
 
-EXPORT int open(const char *path, int flags, ...) {
-  TAKE_MODE(mode, flags)
-  return noted(REAL(open)(path, flags, mode), AT_FDCWD, path);
-}
+/* The calls of one suffix. The last two are what _FORTIFY_SOURCE makes of calls
+ * without a mode; glibc declares none of them. */
+#define WRAP(suffix)                                                                               \
+  REAL(int, open##suffix, (const char *path, int flags, ...))                                      \
+  REAL(int, openat##suffix, (int dirfd, const char *path, int flags, ...))                         \
+  REAL(int, creat##suffix, (const char *path, mode_t mode))                                        \
+  REAL(FILE *, fopen##suffix, (const char *path, const char *mode))                                \
+  EXPORT int open##suffix(const char *path, int flags, ...) {                                      \
+    TAKE_MODE(mode, flags)                                                                         \
+    return noted(FOUND(open##suffix)(path, flags, mode), AT_FDCWD, path);                          \
+  }                                                                                                \
+  EXPORT int openat##suffix(int dirfd, const char *path, int flags, ...) {                         \
+    TAKE_MODE(mode, flags)                                                                         \
+    return noted(FOUND(openat##suffix)(dirfd, path, flags, mode), dirfd, path);                    \
+  }                                                                                                \
+  EXPORT int creat##suffix(const char *path, mode_t mode) {                                        \
+    return noted(FOUND(creat##suffix)(path, mode), AT_FDCWD, path);                                \
+  }                                                                                                \
+  EXPORT FILE *fopen##suffix(const char *path, const char *mode) {                                 \
+    FILE *stream = FOUND(fopen##suffix)(path, mode);                                               \
+    if (stream)                                                                                    \
+      note(fileno(stream), AT_FDCWD, path);                                                        \
+    return stream;                                                                                 \
+  }                                                                                                \
+  EXPORT int __open##suffix##_2(const char *path, int flags);                                      \
+  EXPORT int __openat##suffix##_2(int dirfd, const char *path, int flags);                         \
+  EXPORT int __open##suffix##_2(const char *path, int flags) {                                     \
+    return noted(FOUND(open##suffix)(path, flags, 0), AT_FDCWD, path);                             \
+  }                                                                                                \
+  EXPORT int __openat##suffix##_2(int dirfd, const char *path, int flags) {                        \
+    return noted(FOUND(openat##suffix)(dirfd, path, flags, 0), dirfd, path);                       \
+  }
 
-EXPORT int open64(const char *path, int flags, ...) {
-  TAKE_MODE(mode, flags)
-  return noted(REAL(open64)(path, flags, mode), AT_FDCWD, path);
-}
-
-EXPORT int openat(int dirfd, const char *path, int flags, ...) {
-  TAKE_MODE(mode, flags)
-  return noted(REAL(openat)(dirfd, path, flags, mode), dirfd, path);
-}
-
-EXPORT int openat64(int dirfd, const char *path, int flags, ...) {
-  TAKE_MODE(mode, flags)
-  return noted(REAL(openat64)(dirfd, path, flags, mode), dirfd, path);
-}
-
-EXPORT int creat(const char *path, mode_t mode) {
-  return noted(REAL(creat)(path, mode), AT_FDCWD, path);
-}
-
-EXPORT int creat64(const char *path, mode_t mode) {
-  return noted(REAL(creat64)(path, mode), AT_FDCWD, path);
-}
-
-EXPORT FILE *fopen(const char *path, const char *mode) {
-  return noted_stream(REAL(fopen)(path, mode), path);
-}
-
-EXPORT FILE *fopen64(const char *path, const char *mode) {
-  return noted_stream(REAL(fopen64)(path, mode), path);
-}
-
-/* What _FORTIFY_SOURCE makes of calls without a mode; glibc declares none of them. */
-EXPORT int __open_2(const char *path, int flags);
-EXPORT int __open64_2(const char *path, int flags);
-EXPORT int __openat_2(int dirfd, const char *path, int flags);
-EXPORT int __openat64_2(int dirfd, const char *path, int flags);
-
-EXPORT int __open_2(const char *path, int flags) {
-  return noted(REAL(open)(path, flags, 0), AT_FDCWD, path);
-}
-
-EXPORT int __open64_2(const char *path, int flags) {
-  return noted(REAL(open64)(path, flags, 0), AT_FDCWD, path);
-}
-
-EXPORT int __openat_2(int dirfd, const char *path, int flags) {
-  return noted(REAL(openat)(dirfd, path, flags, 0), dirfd, path);
-}
-
-EXPORT int __openat64_2(int dirfd, const char *path, int flags) {
-  return noted(REAL(openat64)(dirfd, path, flags, 0), dirfd, path);
-}
+WRAP()
+WRAP(64)

@@ -33,8 +33,10 @@ def secrets(s3):
         seen.update(command_lines(os.getpid()))
 
     with Proxy(s3.endpoint, fault=look) as proxy:
-        s3.run("index", "s3://secrets/train/", "-o", "s3://secrets/x.listing", endpoint=proxy.endpoint, TMPDIR=folders["scratch"],
+        made = os.path.join(folders["scratch"], "x.listing")
+        s3.run("index", "s3://secrets/train/", "-o", made, endpoint=proxy.endpoint, TMPDIR=folders["scratch"],
                AWS_SESSION_TOKEN=TOKEN)
+        s3.client.upload_file(made, "secrets", "x.listing")
         env = s3.environment(
             proxy.endpoint, LD_PRELOAD=paths.LIBRARY, SHARD_DATASET=folders["tree"] +
             "=s3://secrets/train",
@@ -46,7 +48,7 @@ def secrets(s3):
         out, err = rank.communicate(timeout=processes.HANGS)
         s3.output += out + err
         check("a job with a session token", out.count(b"\n") == 20 and
-              [r[0] for r in proxy.replies] == ["GET", "PUT", "GET"], (out, err, proxy.replies))
+              [r[0] for r in proxy.replies] == ["GET", "GET"], (out, err, proxy.replies))
     # so that there is output to be searched, if this part runs alone
     s3.run("ls", "s3://secrets/train")
     check("shardctl's command line was seen", any(b"\0index\0s3:" in line for line in seen), seen)

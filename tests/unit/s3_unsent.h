@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/hex.h"
 #include "source/s3/client.h"
 #include "unit.h"
 
@@ -31,7 +32,7 @@ static const char *unsent_field(const char *query, const char *name, char value[
       size_t k = strcspn(at + n + 1, "&");
       memcpy(value, at + n + 1, k);
       value[k] = 0;
-      ssize_t length = shard_s3_url_unescape(value, k);
+      ssize_t length = shard_hex_unescape(value, k, true);
       assert_true(length >= 0);
       value[length] = 0;
       return value;

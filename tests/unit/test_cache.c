@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the cache opens, locks, keeps and removes: of nobody else's, whole, by one process at a
- * time, and for as long as somebody needs it. Links: cache/collect, cache/filenames, cache/kept,
+ * time, and for as long as somebody needs it. Links: cache/collect, cache/filenames, cache/permutation,
  * cache/lock, cache/safe
  */
 #include <errno.h>
@@ -569,7 +569,7 @@ static void names(void **state) {
       {SHARD_CACHE_LISTING, "12-345-6789", ".12-345-6789.listing", 0},
       {SHARD_CACHE_LOCK, NULL, ".lock", 0},
       {SHARD_CACHE_NEW, NULL, ".new.4194304", 4194304},
-      {SHARD_CACHE_KEPT, NULL, ".perm", 0},
+      {SHARD_CACHE_PERMUTATION, NULL, ".perm", 0},
   };
   char name[SHARD_CACHE_NAME];
   struct shard_cache_owner owner;

@@ -12,10 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "config/config.h"
-#include "config/dataset.h"
-#include "config/listings.h"
-#include "config/pattern.h"
+#include "config/dataset_list.h"
+#include "config/listing_list.h"
+#include "config/path_template.h"
 #include "unit.h"
 
 /* What the child found. */
@@ -118,7 +119,7 @@ static void dataset_items(void **state) {
   } want[] = {{"/a", NULL}, {"b", "s3://bucket/x/y"}, {"/c=d", NULL}, {"/e", "s3://f"}};
   struct shard_dataset_item item;
   for (size_t i = 0; i < COUNT(want); i++) {
-    p = shard_dataset_next(p, &item);
+    p = shard_dataset_list_next(p, &item);
     assert_non_null(p);
     assert_int_equal(item.path_length, strlen(want[i].path));
     assert_memory_equal(item.path, want[i].path, item.path_length);
@@ -128,8 +129,8 @@ static void dataset_items(void **state) {
       assert_memory_equal(item.url, want[i].url, item.url_length);
     }
   }
-  assert_null(shard_dataset_next(p, &item));
-  assert_null(shard_dataset_next("", &item));
+  assert_null(shard_dataset_list_next(p, &item));
+  assert_null(shard_dataset_list_next("", &item));
   char here[2000], wanted[5000];
   assert_non_null(getcwd(here, sizeof(here)));
   LOAD("SHARD_DATASET=/a=s3://b/c:d"); /* a prefix with a colon, or two datasets? */
@@ -154,19 +155,20 @@ static void dataset_buckets(void **state) {
       {NULL, "s3://b/x"}, {"/a", NULL}, {NULL, "gs://c"}, {"/d", "s3://e/f"}, {NULL, "s3://g/"}};
   struct shard_dataset_item item;
   for (size_t i = 0; i < COUNT(want); i++) {
-    p = shard_dataset_next(p, &item);
+    p = shard_dataset_list_next(p, &item);
     assert_non_null(p);
-    assert_int_equal(shard_dataset_is_bucket(&item), !want[i].path);
+    assert_int_equal(shard_dataset_item_is_bucket(&item), !want[i].path);
     assert_int_equal(item.path_length, want[i].path ? strlen(want[i].path) : 0);
     if (want[i].url) {
       assert_int_equal(item.url_length, strlen(want[i].url));
       assert_memory_equal(item.url, want[i].url, item.url_length);
     }
   }
-  assert_null(shard_dataset_next(p, &item));
-  assert_true(shard_dataset_has("/a:s3://b", true) && shard_dataset_has("/a:s3://b", false));
-  assert_false(shard_dataset_has("s3://b/x:gs://c", false));
-  assert_false(shard_dataset_has("/a:/b=s3://c", true));
+  assert_null(shard_dataset_list_next(p, &item));
+  assert_true(shard_dataset_list_has("/a:s3://b", true) &&
+              shard_dataset_list_has("/a:s3://b", false));
+  assert_false(shard_dataset_list_has("s3://b/x:gs://c", false));
+  assert_false(shard_dataset_list_has("/a:/b=s3://c", true));
   const char *const good[] = {"s3://b",
                               "s3://b/x:s3://b/y",
                               "s3://b/x:s3://b/xy",
@@ -180,10 +182,10 @@ static void dataset_buckets(void **state) {
                              "s3://b:s3://b/", "s3://b/x:s3://b", "s3://b/x/:/a:s3://b/x/y",
                              "s3:/b",          "/a:gs:/b/x",      "/mnt=s3:/b"};
   for (size_t i = 0; i < COUNT(good); i++) {
-    assert_null(shard_dataset_fault(good[i]));
+    assert_null(shard_dataset_list_fault(good[i]));
   }
   for (size_t i = 0; i < COUNT(bad); i++) {
-    assert_non_null(shard_dataset_fault(bad[i]));
+    assert_non_null(shard_dataset_list_fault(bad[i]));
   }
   char here[2000], wanted[5000];
   assert_non_null(getcwd(here, sizeof(here)));
@@ -198,27 +200,15 @@ static void dataset_buckets(void **state) {
   assert_true(seen->config.buckets && seen->config.directories);
 }
 
-/* Which datasets lie inside which: by whole components, never itself. */
-static void datasets_inside(void **state) {
+/* Whether one path lies below another: by whole components. */
+static void path_below(void **state) {
   (void)state;
-  const char *const roots[] = {"/data", "/data/a/b", NULL, "/database", "/data/a", "/data", "/"};
-  const struct {
-    size_t outer;
-    const char *inside[3];
-  } want[] = {{0, {"a/b", "a"}}, {1, {NULL}}, {3, {NULL}}, {4, {"b"}}};
-  for (size_t i = 0; i < COUNT(want); i++) {
-    const char *got[COUNT(roots)];
-    size_t count = 0, n = shard_dataset_find_inside(roots, COUNT(roots), want[i].outer, got, 7);
-    for (; want[i].inside[count]; count++) {
-      assert_true(count < n);
-      assert_string_equal(got[count], want[i].inside[count]);
-    }
-    assert_int_equal(n, count);
-  }
-  const char *one[1];
-  assert_int_equal(shard_dataset_find_inside(roots, COUNT(roots), 0, one, 1), 1);
-  assert_int_equal(shard_dataset_find_inside(roots, COUNT(roots), 6, one, 1), 1);
-  assert_string_equal(one[0], "data");
+  assert_string_equal(shard_path_below("/data/a/b", "/data"), "a/b");
+  assert_string_equal(shard_path_below("/data/a/b", "/data/a/"), "b");
+  assert_string_equal(shard_path_below("/data", "/"), "data");
+  assert_string_equal(shard_path_below("/data", "/data"), "");
+  assert_null(shard_path_below("/database", "/data"));
+  assert_null(shard_path_below("/data", "/data/a"));
 }
 
 static void words(void **state) {
@@ -234,11 +224,12 @@ static void words(void **state) {
   assert_string_equal(shard_words_at(shard_words_views, 4), "unknown");
   assert_string_equal(shard_words_at(shard_words_views, UINT32_MAX), "unknown");
   assert_string_equal(shard_words_join(shard_words_strategies, text), "range, stride or hash");
-  assert_true(shard_words_alike(".TIFF", ".tiff") && shard_words_alike("", ""));
-  assert_true(shard_words_alike("AZaz[@\xe4", "azAZ[@\xe4"));
-  assert_false(shard_words_alike(".tif", ".tiff") || shard_words_alike(".tiff", ".tif"));
-  assert_false(shard_words_alike("@", "`") || shard_words_alike("[", "{") ||
-               shard_words_alike("\xc4", "\xe4"));
+  assert_true(shard_words_equal_nocase(".TIFF", ".tiff") && shard_words_equal_nocase("", ""));
+  assert_true(shard_words_equal_nocase("AZaz[@\xe4", "azAZ[@\xe4"));
+  assert_false(shard_words_equal_nocase(".tif", ".tiff") ||
+               shard_words_equal_nocase(".tiff", ".tif"));
+  assert_false(shard_words_equal_nocase("@", "`") || shard_words_equal_nocase("[", "{") ||
+               shard_words_equal_nocase("\xc4", "\xe4"));
 }
 
 /* What is said of each variable, its default and its range included. */
@@ -498,8 +489,8 @@ static void stats(void **state) {
   refused("SHARD_STATS=/a/%r.json", "leave out the name with %r");
   refused("SHARD_STATS=s3://bucket/a", "SHARD_STATS");
   refused("SHARD_STATS=", "SHARD_STATS");
-  assert_true(shard_pattern_has("%r", 'r') && shard_pattern_has("/a%%%rb", 'r'));
-  assert_false(shard_pattern_has("/a", 'r') || shard_pattern_has("/%%r", 'r'));
+  assert_true(shard_path_template_has("%r", 'r') && shard_path_template_has("/a%%%rb", 'r'));
+  assert_false(shard_path_template_has("/a", 'r') || shard_path_template_has("/%%r", 'r'));
 }
 
 /* SHARD_LISTING: files and objects, or one manifest. */
@@ -511,23 +502,22 @@ static void listings(void **state) {
                                   {"/a:b/r%r_e%e.txt", "/a:b/r%r_e%e.txt"},
                                   {"/a:b/%r.listing", "/a:b/%r.listing"},
                                   {"/a:b.txt.gz", "/a:b.txt.gz"}};
-  struct shard_listings_item item;
+  struct shard_listing_item item;
   for (size_t i = 0; i < COUNT(lists); i++) {
     const char *p = lists[i][0];
     for (size_t k = 1; k < 4 && lists[i][k]; k++) {
-      p = shard_listings_next(p, &item);
+      p = shard_listing_list_next(p, &item);
       assert_non_null(p);
       assert_int_equal(item.length, strlen(lists[i][k]));
       assert_memory_equal(item.text, lists[i][k], item.length);
     }
-    assert_int_equal(shard_listings_next(p, &item) != NULL, i == 2);
-    assert_int_equal(shard_listings_are_several(lists[i][0]), i == 1 || i == 2);
-    assert_null(shard_listings_fault(lists[i][0]));
+    assert_int_equal(shard_listing_list_next(p, &item) != NULL, i == 2);
+    assert_null(shard_listing_list_fault(lists[i][0]));
   }
   refused("SHARD_LISTING=:", "names no file");
   refused("SHARD_LISTING=/a%d/%r.listing", "%d");
   refused("SHARD_LISTING=/a/%d.txt", "%d");
-  refused("SHARD_LISTING=/m.txt:/a", "a manifest goes alone");
+  refused("SHARD_LISTING=/m.txt:/a", "name the manifest alone");
   refused("SHARD_LISTING=/a:gs://b/k", "s3://bucket/key");
   refused("SHARD_LISTING=/l/%d.listing", "name each dataset's listing, separated by ':'");
   refused("SHARD_LISTING=s3://b/folder/", "name objects");
@@ -537,11 +527,11 @@ static void listings(void **state) {
   LOAD("SHARD_LISTING=/l/%%d");
   assert_int_equal(seen->rc, 0);
   char buf[16];
-  assert_int_equal(shard_pattern_expand_item("/t%:%%x", 6, buf, sizeof(buf)), 4);
+  assert_int_equal(shard_path_template_expand_item("/t%:%%x", 6, buf, sizeof(buf)), 4);
   assert_string_equal(buf, "/t:%");
-  assert_int_equal(shard_pattern_expand_item("/123456789012345", 16, buf, 16), -ENAMETOOLONG);
-  assert_int_equal(shard_pattern_expand_item("/12345678901234", 15, buf, 16), 15);
-  assert_int_equal(shard_pattern_expand_item("%r", 2, buf, 16), -EINVAL);
+  assert_int_equal(shard_path_template_expand_item("/123456789012345", 16, buf, 16), -ENAMETOOLONG);
+  assert_int_equal(shard_path_template_expand_item("/12345678901234", 15, buf, 16), 15);
+  assert_int_equal(shard_path_template_expand_item("%r", 2, buf, 16), -EINVAL);
 }
 
 static void listings_absolute(void **state) {
@@ -600,7 +590,7 @@ int main(void) {
       cmocka_unit_test(listings),
       cmocka_unit_test(listings_absolute),
       cmocka_unit_test(kept),
-      cmocka_unit_test(datasets_inside),
+      cmocka_unit_test(path_below),
       cmocka_unit_test(words),
       cmocka_unit_test(described),
       cmocka_unit_test(foreign),

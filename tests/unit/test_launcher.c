@@ -48,7 +48,7 @@ static void set(const char *text) {
 static int get(const char *text, struct shard_world *w) {
   clearenv();
   set(text);
-  shard_launcher_start(environ); /* as if it had been started so */
+  shard_launcher_note_start(environ); /* as if it had been started so */
   err[0] = 0;
   errno = 4242;
   int rc = shard_world_get(w, err, sizeof(err));
@@ -243,7 +243,7 @@ static void notes(void **state) {
   for (size_t i = 0; i < COUNT(all); i++) {
     clearenv();
     set(all[i].environment);
-    shard_launcher_start(environ);
+    shard_launcher_note_start(environ);
     shard_launcher_find(found);
     assert_int_equal(found->rc, 0);
     assert_int_equal(found->note[0] == 0, !all[i].words[0]);
@@ -821,9 +821,9 @@ static void hosts_told(void **state) {
     int64_t since = -1;
     clearenv();
     set(all[i].environment);
-    shard_launcher_start(environ);
+    shard_launcher_note_start(environ);
     errno = 4242;
-    bool several = shard_launcher_is_on_hosts(&since);
+    bool several = shard_launcher_spans_hosts(&since);
     assert_int_equal(errno, 4242);
     if (several != all[i].several) {
       fail_msg("'%s': %d", all[i].environment, several);

@@ -13,8 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "config/config.h"
-#include "libshard.h"
+#include "adapter/api.h"
 #include "stats/rank_page.h"
 #include "unit.h"
 
@@ -161,43 +160,11 @@ static void closed(void **state) {
   assert_true(shard_run_opens(0) < 0);
 }
 
-/* A process whose page only forked children share knows of no epoch; what a child lists, counts. */
-static void unlisted(void **state) {
-  (void)state;
-  pid_t pid = fork();
-  if (pid == 0) {
-    char *environment[] = {(char[]){"SHARD_DATASET=/data"}, NULL};
-    shard_config_init(environment);
-    atomic_store(&shard_rank_page_mapped, NULL);
-    shard_rank_page_watch_datasets();
-    bool wrong = shard_rank_page_is_unlisted() || shard_run_epoch() >= 0;
-    for (int i = 0; i < 2; i++) {
-      shard_rank_page_opened(AT_FDCWD, "/database/a", O_RDONLY);
-      shard_rank_page_opened(AT_FDCWD, "/data/a", O_RDONLY);
-      wrong |= shard_rank_page_is_unlisted() != (i > 0);
-    }
-    if (fork() == 0) {
-      _exit(shard_rank_page_is_unlisted()); /* it is not the child's to tell */
-    }
-    int status;
-    wrong |= wait(&status) < 0 || status != 0;
-    if (fork() == 0) {
-      shard_run_set_listed(SHARD_RANK_PAGE_LISTED);
-      _exit(0);
-    }
-    wait(NULL);
-    _exit(wrong || shard_rank_page_is_unlisted());
-  }
-  int status;
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_int_equal(status, 0);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_yet), cmocka_unit_test(counts),   cmocka_unit_test(children),
-      cmocka_unit_test(wrong_marks), cmocka_unit_test(whose),    cmocka_unit_test(again),
-      cmocka_unit_test(closed),      cmocka_unit_test(unlisted),
+      cmocka_unit_test(nothing_yet), cmocka_unit_test(counts), cmocka_unit_test(children),
+      cmocka_unit_test(wrong_marks), cmocka_unit_test(whose),  cmocka_unit_test(again),
+      cmocka_unit_test(closed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

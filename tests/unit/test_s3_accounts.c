@@ -80,7 +80,8 @@ static void accounts(void **state) {
       "[default]\nregion = eu-central-1\n[profile work]\nregion=us-west-2\ns3 =\n"
       "    addressing_style = path\n    endpoint_url = http://nested\nendpoint_url=http://work:1\n"
       "[profile aws]\nignore_configured_endpoint_urls = True\nendpoint_url = http://not\n"
-      "aws_access_key_id=AWSKEY\naws_secret_access_key=awssecret\n[profile part]\nservices = "
+      "aws_access_key_id=AWSKEY\naws_secret_access_key=awssecret\n[profile part]\nendpoint_url = "
+      "http://mine:2\nservices = "
       "mine\naws_access_key_id=PARTKEY\naws_secret_access_key=partsecret\n"
       "[services mine]\ns3 =\n  endpoint_url = http://mine:2\nec2 =\n  endpoint_url=http://no\n");
   static const struct {
@@ -89,9 +90,9 @@ static void accounts(void **state) {
   } good[] = {
       {"", "DEFAULTKEY", "default/secret+=", NULL, "eu-central-1", NULL, SHARD_S3_AUTO},
       {"AWS_PROFILE=work", "WORKKEY", "worksecret", "worktoken", "us-west-2", "http://work:1",
-       SHARD_S3_PATH},
+       SHARD_S3_AUTO},
       {"AWS_DEFAULT_PROFILE=work AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true", "WORKKEY", "worksecret",
-       "worktoken", "us-west-2", NULL, SHARD_S3_PATH},
+       "worktoken", "us-west-2", NULL, SHARD_S3_AUTO},
       {"AWS_PROFILE=aws AWS_ENDPOINT_URL=http://all", "AWSKEY", "awssecret", NULL, "us-east-1",
        NULL, SHARD_S3_AUTO},
       {"AWS_PROFILE=aws AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=false", "AWSKEY", "awssecret", NULL,
@@ -100,7 +101,7 @@ static void accounts(void **state) {
        SHARD_S3_AUTO},
       {"AWS_ACCESS_KEY_ID=A AWS_SECRET_ACCESS_KEY=B AWS_PROFILE=work AWS_REGION=r-1 "
        "AWS_DEFAULT_REGION=r-2",
-       "A", "B", NULL, "r-1", "http://work:1", SHARD_S3_PATH},
+       "A", "B", NULL, "r-1", "http://work:1", SHARD_S3_AUTO},
       {"AWS_ACCESS_KEY_ID=A AWS_SECRET_ACCESS_KEY=B AWS_SESSION_TOKEN=C AWS_DEFAULT_REGION=r-2 "
        "AWS_ENDPOINT_URL=http://all AWS_ENDPOINT_URL_S3=http://s3",
        "A", "B", "C", "r-2", "http://s3", SHARD_S3_AUTO},
@@ -158,7 +159,8 @@ static void odd_accounts(void **state) {
          "  ca_bundle =\n[profile 'my work']\nregion=r-quoted\n"
          "[profile here]\nregion=r-config\noutput=json\n"
          "[profile role]\nregion=r-2\nrole_arn=arn:aws:iam::1:role/x\nsource_profile=here\n"
-         "[profile run]\ncredential_process=/bin/HUSH\n[profile two]\nregion=r-3\n");
+         "[profile run]\ncredential_process=/bin/HUSH\n[profile two]\nregion=r-3\n"
+         "[profile mine]\nservices=m\naws_access_key_id=A\naws_secret_access_key=b\n");
   static const struct {
     const char *profile, *access, *secret, *region, *endpoint;
   } good[] = {{"default", "INDENTED", "x", "r-1", NULL},
@@ -179,13 +181,14 @@ static void odd_accounts(void **state) {
     assert_string_equal(a.region, good[i].region);
     assert_string_equal(a.endpoint ? a.endpoint : "AWS",
                         good[i].endpoint ? good[i].endpoint : "AWS");
-    assert_int_equal(a.addressing, i == 0 ? SHARD_S3_PATH : SHARD_S3_AUTO);
+    assert_int_equal(a.addressing, SHARD_S3_AUTO);
     shard_s3_account_free(&a);
   }
   static const struct {
     const char *environment, *word;
-  } bad[] = {{"AWS_PROFILE=role", "role_arn"},
-             {"AWS_PROFILE=run", "credential_process"},
+  } bad[] = {{"AWS_PROFILE=role", "no S3 credentials"},
+             {"AWS_PROFILE=run", "no S3 credentials"},
+             {"AWS_PROFILE=mine", "AWS_ENDPOINT_URL_S3"},
              {"AWS_PROFILE=two", "no S3 credentials"},
              {"AWS_PROFILE=here AWS_ACCESS_KEY_ID=A", "without AWS_SECRET_ACCESS_KEY"}};
   for (size_t i = 0; i < COUNT(bad); i++) {

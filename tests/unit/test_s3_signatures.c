@@ -151,8 +151,8 @@ static void signature_for_google(void **state) {
   const struct shard_sigv4_header headers[] = {{"host", "bucket.storage.googleapis.com"},
                                                {p->content, EMPTY},
                                                {p->date, "20261122T091500Z"},
-                                               {p->only_new.name, p->only_new.value},
-                                               {p->sha256, EMPTY}};
+                                               {"x-goog-if-generation-match", "0"},
+                                               {"x-goog-meta-sha256", EMPTY}};
   const struct shard_sigv4_request r = {"PUT", "/a%20b/x.listing", "", headers, COUNT(headers),
                                         EMPTY, "20261122T091500Z"};
   char *got = shard_sigv4_sign(&key, &r);

@@ -102,15 +102,15 @@ static ssize_t long_names(int fd, void *buf, size_t size) {
 static void stream(void **state) {
   static char buf[8192] __attribute__((aligned(8)));
   const struct shard_options options = {.hidden = true};
-  struct shard_served *s = calloc(1, sizeof(*s) + 8);
+  struct shard_served_dir *s = calloc(1, sizeof(*s) + 8);
   unsigned seen[NAMES] = {0};
   (void)state;
   assert_non_null(s);
-  s->how = SHARD_SERVED_HASHED;
+  s->source = SHARD_SERVE_HASHED;
   s->options = &options;
   s->stats = -1;
   strcpy(s->path, "d/e/");
-  s->base = 4;
+  s->path_bytes = 4;
   typeof(&getdents64) real = shard_real()->getdents64;
   shard_real_table.getdents64 = long_names;
   for (uint32_t rank = 0; rank < 2; rank++) {
@@ -146,18 +146,18 @@ static void short_names(void **state) {
   names_sort(&names, 0);
   assert_int_equal(names_write_as(&names, 0, true, file, digest, &bytes), 0);
   assert_int_equal(shard_listing_map(open(file, O_RDONLY | O_CLOEXEC), file, &listing), 0);
-  struct shard_served *s = calloc(1, sizeof(*s) + 64);
+  struct shard_served_dir *s = calloc(1, sizeof(*s) + 64);
   assert_non_null(s);
   s->stats = -1;
   s->scope = (struct shard_scope){.listing = listing, .end = names.count};
   shard_share_init(&s->share, SHARD_STRATEGY_RANGE, SHARD_REMAINDER_KEEP, 0, 1, names.count, 0);
   int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  for (s->base = 0; s->base < 64; s->base++) {
+  for (s->path_bytes = 0; s->path_bytes < 64; s->path_bytes++) {
     off_t position = 2; /* behind the dots */
     ssize_t n = shard_serve_listed(s, fd, buf, sizeof(buf), &position);
-    if (s->base == 4) {
+    if (s->path_bytes == 4) {
       assert_true(n > 0);
-    } else if (s->base > 4) {
+    } else if (s->path_bytes > 4) {
       assert_int_equal(n, -EBADMSG);
     }
   }

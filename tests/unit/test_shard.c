@@ -41,7 +41,7 @@ static void check_share(const struct shard_share *s, const unsigned *places, uns
   for (unsigned k = 0; k < count; k++) {
     uint64_t place = shard_share_place(s, k);
     assert_int_equal(place, places[k]);
-    uint64_t at = shard_share_at(s, place);
+    uint64_t at = shard_share_position(s, place);
     assert_true(at < s->n);
     assert_int_equal(mine[at]++, 0); /* no rank has a file twice */
   }
@@ -54,7 +54,7 @@ static void check_share(const struct shard_share *s, const unsigned *places, uns
     for (unsigned k = 0; k < parted; k++) {
       assert_true(last <= parts[k].begin && parts[k].begin <= parts[k].end && parts[k].end <= s->n);
       for (uint64_t place = parts[k].begin; place < parts[k].end; place++, sum++) {
-        assert_int_equal(mine[shard_share_at(s, place)], 1);
+        assert_int_equal(mine[shard_share_position(s, place)], 1);
       }
       last = parts[k].end;
     }
@@ -134,7 +134,7 @@ static void large(void **state) {
                           n / P + (n % P != 0 && remainder != SHARD_REMAINDER_DROP));
           for (uint64_t j = 0; j < s.count; j += s.count / 7 + 1) {
             uint64_t place = shard_share_place(&s, j);
-            assert_true(place < n && shard_share_owns(&s, shard_share_at(&s, place)));
+            assert_true(place < n && shard_share_owns(&s, shard_share_position(&s, place)));
           }
         }
       }

@@ -16,7 +16,7 @@ import urllib.parse
 
 import botocore.exceptions
 
-from . import bodies, seams, share
+from . import clients, page_xml, share
 from .share import ShareError
 
 EVENT = "creating-client-class.s3"
@@ -52,7 +52,7 @@ def _wrap(attributes, is_cli):
         if name in attributes:
             attributes[name] = _listing(name, attributes[name], is_cli)
     if "get_object" in attributes:
-        attributes["get_object"] = seams.counting(attributes["get_object"], _count)
+        attributes["get_object"] = clients.counting(attributes["get_object"], _count)
 
 
 # ---- listing ------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ OPERATIONS = {
 
 
 def _listing(name, method, is_cli):
-    whole = seams.within(method, lambda: share.held(_cut, None))
+    whole = clients.within(method, lambda: share.context_value(_cut, None))
 
     @functools.wraps(method)
     def listing(self, *args, **kwargs):
@@ -89,12 +89,12 @@ def _listing(name, method, is_cli):
                     or inspect.iscoroutinefunction(getattr(self, "_make_api_call", None))
                     or any("aiobotocore" in cls.__module__.split(".") for cls in type(self).__mro__))
         page = _page(_Calls(self, method, is_async, kwargs), name, kwargs, of)
-        return page if is_async else seams.finish(page)
+        return page if is_async else clients.finish(page)
 
     return listing
 
 
-_cut = contextvars.ContextVar("libshard_cut", default=None)  # the bodies.Cut of the request that is sent
+_cut = contextvars.ContextVar("libshard_cut", default=None)  # the page_xml.Cut of the request that is sent
 
 
 def _before_parse(response_dict, **_):
@@ -117,13 +117,13 @@ async def _divided(calls, name, request, of):
     if not isinstance(prefix, str) or not isinstance(delimiter, str) or not of.divides(prefix, delimiter):
         page = await calls.send(request)
         if any(of.holds(entry["Key"]) for part in operation.contents for entry in page.get(part) or ()):
-            raise ShareError("libshard divides what texts ask for, and no handler of botocore's events gives "
-                             "another Prefix: ask so, or set SHARD_VIEW=off")
+            raise ShareError("a handler of botocore's events has changed the request's Prefix: pass the Prefix in the "
+                             "call itself, or set SHARD_VIEW=off")
         return page
     goes_on = [request.get(field) for field in {operation.start, *operation.following.values()} - {None}]
     behind, epoch = calls.left.take(operation, request)
     account = await calls.account() if of.needs_listing() else None
-    own = await seams.begin_or_ask(
+    own = await clients.begin_or_ask(
         lambda: calls.begin(lambda: of.begin(prefix, delimiter, any(goes_on), operation.start is None, account,
                                              epoch)),
         lambda: calls.send({**request, "MaxKeys": 1}), calls.is_refused)
@@ -133,7 +133,7 @@ async def _divided(calls, name, request, of):
     most = request.get("MaxKeys")
     grows, limit = isinstance(most, int) and most > 0, PAGE
     while True:
-        cut = bodies.Cut(own) if "EncodingType" not in request else None
+        cut = page_xml.Cut(own) if "EncodingType" not in request else None
         page = await calls.send(request, cut)
         if grows and request["MaxKeys"] != most and "MaxKeys" in page:
             page["MaxKeys"] = most
@@ -170,7 +170,7 @@ def _drop(page, operation, request, own, cut, behind):
         keys = [read(entry["Key"]) for entry in entries]
         if cut and cut.keys is not None:
             if len(kept) < len(entries):
-                raise ShareError("botocore reads the keys of a page otherwise than they are written there: %r"
+                raise ShareError("botocore parses other keys than the page has: %r"
                                  % entries[0]["Key"])
             keys, last = cut.keys, cut.keys[-1]
         end = keys[-1] if keys else end
@@ -195,7 +195,7 @@ def _drop(page, operation, request, own, cut, behind):
 SEVERAL = object()  # in place of an epoch
 
 
-class Left:
+class OpenLists:
     """The lists of a client that have further pages: by the request for the next page, the last key of the page
     before, and the epoch. Later pages stay in the epoch in which their list was begun."""
 
@@ -230,7 +230,7 @@ class LibshardError(botocore.exceptions.BotoCoreError):
     fmt = "libshard: {line}"
 
 
-BOTO = seams.Client("s3", lambda line: LibshardError(line=line), lambda client: client.meta.endpoint_url)
+BOTO = clients.Client("s3", lambda line: LibshardError(line=line), lambda client: client.meta.endpoint_url)
 
 
 class _Calls:
@@ -238,12 +238,12 @@ class _Calls:
 
     def __init__(self, client, method, is_async, request):
         self.client, self._method, self._is_async, self._request = client, method, is_async, request
-        self.left = client.__dict__.setdefault("_libshard_left", Left())
+        self.left = client.__dict__.setdefault("_libshard_left", OpenLists())
 
     async def send(self, request, cut=None):
         """The server's page."""
-        with share.held(_cut, cut):
-            return await seams.awaited(self._method(self.client, **request))
+        with share.context_value(_cut, cut):
+            return await clients.awaited(self._method(self.client, **request))
 
     async def begin(self, function):
         """In a thread where there is an event loop."""
@@ -260,12 +260,12 @@ class _Calls:
         if credentials is None or (
                 client.meta.config.signature_version is getattr(botocore, "UNSIGNED", object())):
             return _environment(client, None, self._request)
-        return _environment(client, await seams.awaited(credentials.get_frozen_credentials()), self._request)
+        return _environment(client, await clients.awaited(credentials.get_frozen_credentials()), self._request)
 
     @staticmethod
     def is_refused(error):
         """Whether the server has said that it will not list (404, 403): so it does without libshard."""
-        return isinstance(error, botocore.exceptions.ClientError) and seams.is_refusal(
+        return isinstance(error, botocore.exceptions.ClientError) and clients.is_refusal(
             error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
 
 
@@ -280,7 +280,7 @@ def _environment(client, signing, request):
         style = None if share.is_aws(client.meta.endpoint_url) else "path"
     region = client.meta.region_name
     verify = getattr(getattr(getattr(client, "_endpoint", None), "http_session", None), "_verify", None)
-    made = seams.variables(client.meta.endpoint_url, "us-east-1" if region == "aws-global" else region or "us-east-1",
+    made = clients.variables(client.meta.endpoint_url, "us-east-1" if region == "aws-global" else region or "us-east-1",
                           given if given and given[0] else (), addressing=style, verify=verify)
     for scheme, proxy in (getattr(client.meta.config, "proxies", None) or {}).items():
         made.append("%s_proxy=%s" % (scheme, proxy))

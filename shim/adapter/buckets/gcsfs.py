@@ -9,7 +9,7 @@ from functools import partial
 from ..patching import stands_for
 from . import share
 from .google_storage import account, page
-from .seams import Client, counting, within
+from .clients import Client, counting, within
 from .share import ShareError
 
 _seen = contextvars.ContextVar("libshard_seen", default=None)  # buckets whose pages a list has asked for
@@ -34,7 +34,7 @@ def patch(module):
     @stands_for(cls)
     def __init__(self, *args, **kwargs):
         init(self, *args, **kwargs)
-        if share.datasets() and share.active():
+        if share.active():
             self.dircache.use_listings_cache = False
 
     @stands_for(cls)
@@ -50,7 +50,7 @@ def patch(module):
 
     @stands_for(cls)
     async def _do_list_objects(self, path, *args, **kwargs):
-        with share.held(_seen, {""}), FILES.errors():
+        with share.context_value(_seen, {""}), FILES.errors():
             found = await lists(self, path, *args, **kwargs)
             bucket = self.split_path(path)[0]
             if bucket not in _seen.get() and FILES.find(self, bucket):
@@ -59,7 +59,7 @@ def patch(module):
             return found
 
     for name in ("_info", "_exists", "_isdir"):
-        setattr(cls, name, within(getattr(cls, name), share.untouched))
+        setattr(cls, name, within(getattr(cls, name), share.undivided))
     for name in ("_cat_file", "_get_file"):  # for SHARD_STATS: a file's first bytes
         setattr(cls, name, counting(getattr(cls, name), lambda fs, path, start=None, *_, **__: isinstance(start, int)
                                     and start or FILES.count(fs, *fs.split_path(path)[:2])))

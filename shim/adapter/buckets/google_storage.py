@@ -3,7 +3,7 @@
 import os
 
 from ..patching import stands_for
-from .seams import Client, awaited, begin_or_ask, counting, finish, is_refusal, variables
+from .clients import Client, awaited, begin_or_ask, counting, finish, is_refusal, variables
 from .share import ShareError
 
 
@@ -26,7 +26,7 @@ STORAGE = Client("gs", _error, lambda client: client._connection.API_BASE_URL,
 
 
 async def page(found, ask):
-    """A page without other ranks'. found() returns the share.Pass, ask(more) the server's page; both can be awaited."""
+    """A page without other ranks'. found() returns the share.KeyFilter, ask(more) the server's page; both can be awaited."""
     found = await begin_or_ask(found, lambda: ask({"maxResults": 1}), lambda error: isinstance(
         error, FileNotFoundError) or is_refusal(getattr(error, "code", None)) or str(error)[:9] == "Forbidden")
     got = await awaited(ask({}))

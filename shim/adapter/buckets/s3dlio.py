@@ -13,7 +13,7 @@ import threading
 
 from ..patching import stands_for
 from . import share
-from .seams import Client, counting, endpoint_of_environment, split_url, variables
+from .clients import Client, counting, endpoint_of_environment, split_url, variables
 from .share import ShareError
 
 # {function: whether it lists, called like it}
@@ -142,7 +142,7 @@ def patch_source(module):
     """Patch s3dlio.torch or s3dlio.jax_tf. Their source calls create_async_loader() in a thread, where an
     error is lost: whoever iterates would wait for ever."""
     cls = getattr(module, "_AsyncBytesSource", None)
-    if cls is None or not share.datasets():
+    if cls is None:
         return
     original = cls.start
 
@@ -155,7 +155,7 @@ def patch_source(module):
 def patch_compat(module):
     """Patch s3dlio.compat.s3torchconnector, whose list is empty where s3dlio.list() raises."""
     cls = getattr(module, "S3Client", None)
-    if not hasattr(cls, "list_objects") or not share.datasets():
+    if not hasattr(cls, "list_objects"):
         return
     original = cls.list_objects
 
@@ -196,8 +196,7 @@ _originals = {}  # s3dlio's own functions
 def patch(module):
     """Patch s3dlio._pymod, the extension."""
     _originals.update(vars(module))
-    if share.datasets():
-        _patch_refused(module, _patch_lists(module))
+    _patch_refused(module, _patch_lists(module))
     for name, count in (("get", _count), ("get_many", _count_all), ("get_range", _count_range),
                         ("parquet_get_rg", _count_range)):
         if hasattr(module, name):

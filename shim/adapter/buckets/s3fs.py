@@ -11,7 +11,7 @@ import inspect
 
 from ..patching import stands_for
 from . import share
-from .seams import within
+from .clients import within
 
 _finds = contextvars.ContextVar("libshard_finds", default=False)  # a find() that wants no folder
 
@@ -19,8 +19,6 @@ _finds = contextvars.ContextVar("libshard_finds", default=False)  # a find() tha
 def patch(module):
     """Patch s3fs.core."""
     cls, init = module.S3FileSystem, module.S3FileSystem.__init__
-    if not share.datasets():
-        return
     info, find = cls._info, cls._find
     if not inspect.iscoroutinefunction(find):
         raise AttributeError("no S3FileSystem._find() that libshard knows, as s3fs 2022.1 to 2026.9 have")
@@ -33,7 +31,7 @@ def patch(module):
 
     @functools.wraps(info)
     async def _info(self, path, *args, **kwargs):
-        with share.untouched():
+        with share.undivided():
             found = await info(self, path, *args, **kwargs)
         if _finds.get() and found["type"] == "directory" and share.is_divided("s3", self._strip_protocol(path), ""):
             raise FileNotFoundError(path)
@@ -41,11 +39,11 @@ def patch(module):
 
     @functools.wraps(find)
     async def _find(self, path, maxdepth=None, *args, **kwargs):
-        with share.held(_finds, not maxdepth):
+        with share.context_value(_finds, not maxdepth):
             return await find(self, path, maxdepth, *args, **kwargs)
 
     changed = {"info": _info, "find": _find}
-    changed.update({name: within(getattr(cls, "_" + name), share.untouched) for name in ("exists", "isdir")})
+    changed.update({name: within(getattr(cls, "_" + name), share.undivided) for name in ("exists", "isdir")})
     for name, method in changed.items():
         setattr(cls, "_" + name, method)
         if name in cls.__dict__:

@@ -6,8 +6,7 @@ and ListObjectStream._from_state(), for a list that was pickled. Both give a Str
 filter depends on nothing that a stream keeps: a list can be pickled by its attributes, as a dataset does.
 """
 from ..patching import stands_for
-from . import share
-from .seams import Client, counting, endpoint_of_environment, variables
+from .clients import Client, counting, endpoint_of_environment, variables
 
 
 def _error(line):
@@ -71,9 +70,6 @@ class Stream:
         return getattr(self._stream, name)
 
 
-_dividing = []  # S3IterableDatasets that are listing, and will divide by rank what they get
-
-
 def patch(module):
     """Patch the Rust client, s3torchconnectorclient._mountpoint_s3_client."""
     client, stream = module.MountpointS3Client, module.ListObjectStream
@@ -82,12 +78,6 @@ def patch(module):
     def divided(rust, make, bucket, prefix, delimiter, start):
         with CONNECTOR.errors():
             found = CONNECTOR.begin(rust, bucket, prefix, delimiter, start)
-            if found is not None and _dividing:
-                share.warn_once(
-                    "S3IterableDataset(enable_sharding=True) divides this rank's part of the bucket %r by rank once "
-                    "more, so most objects are read by no rank: set enable_sharding=False, or make the dataset "
-                    "before torch.distributed is initialized (it then divides among a rank's workers only)"
-                    % bucket, node=True)
             return make() if found is None else Stream(make(), found)
 
     @stands_for(client)
@@ -106,19 +96,3 @@ def patch_client(module):
     """Count for SHARD_STATS what S3Client gets."""
     module.S3Client.get_object = counting(
         module.S3Client.get_object, lambda client, bucket, key, *_, **__: CONNECTOR.count(client, bucket, key))
-
-
-def patch_iterable(module):
-    """See when S3IterableDataset divides by rank."""
-    cls = module.S3IterableDataset
-    original = cls.__iter__
-
-    @stands_for(cls)
-    def __iter__(self):
-        if not getattr(self, "_enable_sharding", False) or getattr(self, "_world_size", 1) < 2:
-            return original(self)
-        _dividing.append(self)
-        try:
-            return original(self)
-        finally:
-            _dividing.remove(self)

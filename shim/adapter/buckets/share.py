@@ -26,8 +26,7 @@ import os
 import sys
 import urllib.parse
 
-from .. import objects
-from ..listing import Listing
+from ..mapped_listing import Listing
 from ..native import INFO, WARN, is_worker, native, speaks
 
 
@@ -60,7 +59,7 @@ class Dataset:
         self.number, self.scheme, self.bucket = number, scheme, bucket
         self.root = prefix if not prefix or prefix.endswith("/") else prefix + "/"
         self.url = "%s://%s/%s" % (scheme, bucket, self.root)
-        self.endpoint = None  # where this process has listed it, see _plain()
+        self.endpoint = None  # where this process has listed it first, see _plain()
         self.listing = None  # the node's, for the life of the process
         self.epoch = None  # in which this process has listed it from its beginning last
         self.stats = None  # its number in the statistics
@@ -131,24 +130,11 @@ def is_aws(endpoint):
     return not endpoint or host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
 
-def _elsewhere(dataset, endpoint):
-    """Whether the bucket of this name at this endpoint is not the dataset's: the environment says another."""
-    here = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if not here or dataset.scheme != "s3" or os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
-        return False
-    if _plain(here) == _plain(endpoint):
-        return False
-    warn_once("the bucket %r at %s is not that of SHARD_DATASET, which is at %s, so all of it is "
-              "shown; AWS_ENDPOINT_URL_S3 says where SHARD_DATASET is"
-              % (dataset.bucket, endpoint or "AWS", here))
-    return True
-
-
-_untouched = contextvars.ContextVar("libshard_untouched", default=False)
+_undivided = contextvars.ContextVar("libshard_undivided", default=False)
 
 
 @contextlib.contextmanager
-def held(variable, value):
+def context_value(variable, value):
     """For the time of a block, a context's variable has this value."""
     before = variable.set(value)
     try:
@@ -157,10 +143,10 @@ def held(variable, value):
         variable.reset(before)
 
 
-def untouched():
+def undivided():
     """For the time of a block, listings are not divided: a client asks whether something is
     there, which is the same for all ranks."""
-    return held(_untouched, True)
+    return context_value(_undivided, True)
 
 
 def _parts(scheme, bucket):
@@ -169,7 +155,10 @@ def _parts(scheme, bucket):
 
 def is_named(*given):
     """Whether one of a call's arguments names the bucket of a dataset, by a name, URL or path, or by its own name."""
-    names = [str(getattr(one, "name", one)).rpartition("://")[2].partition("/")[0] for one in given]
+    names = set()
+    for one in given:
+        host, _, rest = str(getattr(one, "name", one)).rpartition("://")[2].partition("/")
+        names.add(rest.partition("/")[0] if ":" in host else host)  # of s3://host:port/bucket/key
     return any(one.bucket in names for one in datasets())
 
 
@@ -189,9 +178,7 @@ def find(scheme, bucket, endpoint=None, account=None):
     raise ShareError.
     """
     mine = _parts(scheme, bucket)
-    if not mine or _untouched.get() or not active():
-        return None
-    if _elsewhere(mine[0], endpoint):
+    if not mine or _undivided.get() or not active():
         return None
     return Share(mine, endpoint, account)
 
@@ -222,7 +209,7 @@ class Share:
 
     @_no_os_error()
     def begin(self, prefix, delimiter="", start=None, every_version=False, account=None, epoch=None):
-        """A Pass over the keys below a prefix, or None if there is nothing to divide. May run
+        """A KeyFilter over the keys below a prefix, or None if there is nothing to divide. May run
         shardctl.
 
         start: the key or token that the listing goes on after, None or "": from its beginning.
@@ -235,8 +222,9 @@ class Share:
             return None
         for one in touched:
             if one.endpoint not in (None, _plain(self._endpoint)):
-                raise ShareError("%s was listed at %s, and is now listed at %s: set AWS_ENDPOINT_URL_S3 to where the "
-                                 "dataset is" % (one.url, one.endpoint or "AWS", self._endpoint or "AWS"))
+                raise ShareError("%s was listed at %s, and is now listed at %s: a dataset has one endpoint; list the other "
+                                 "bucket of this name in another process, with SHARD_VIEW=off"
+                                 % (one.url, one.endpoint or "AWS", self._endpoint or "AWS"))
             one.endpoint = _plain(self._endpoint)
             native().run_set_listed(one.number)
             one.begun = one.begun or one.begins(prefix, start)
@@ -250,7 +238,7 @@ class Share:
         if rules.strategy != b"hash":
             for one in touched:
                 listings[one] = self._listing(one, account or self._account, rules, world)
-        return Pass(touched, listings, rules, world, prefix, delimiter, epoch, every_version)
+        return KeyFilter(touched, listings, rules, world, prefix, delimiter, epoch, every_version)
 
     def _find_epoch(self, touched, begun):
         """SHARD_EPOCH, as the program has set it by now, where a dataset is listed from its
@@ -290,7 +278,7 @@ def _rules():
     error = native().config_fault()
     if error:
         raise ShareError(error)
-    world, fault = native().place()
+    world, fault = native().world(needs_rank=True)
     if fault:
         raise ShareError(fault)
     return native().sharing(), world
@@ -305,7 +293,7 @@ def is_set_up():
         return False
 
 
-class Pass:
+class KeyFilter:
     """One listing of a prefix: what is this rank's of the pages that the server gives.
 
     after, last: under `range` all of the rank's keys k have after < k <= last; None: no such limit. What is
@@ -437,11 +425,7 @@ def count_opened(scheme, bucket, key, endpoint=None):
     """For SHARD_STATS: the client has opened this object (its GET has been answered)."""
     if not native().stats_on():
         return
-    whole = "%s://%s/%s" % (scheme, bucket, key)
-    for url in objects.urls():
-        if whole.startswith(url):
-            native().bucket_opened(url, whole[len(url):])
     mine = [one for one in _parts(scheme, bucket) if key.startswith(one.root)]
-    if mine and active() and not _elsewhere(mine[0], endpoint):
+    if mine and active() and mine[0].endpoint in (None, _plain(endpoint)):
         part = max(mine, key=lambda one: len(one.root))
         native().bucket_opened(part.url, key[len(part.root):])

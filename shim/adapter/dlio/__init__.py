@@ -11,10 +11,10 @@ import importlib.util
 import os
 import sys
 
-from .. import compressing, list_like, modules_of, objects
-from ..native import ERROR, INFO, WARN, native, speaks
+from .. import compressing, modules_of
+from ..native import ERROR, INFO, VIEWS, WARN, native, speaks
 from ..parts import EVERYWHERE, benchmark
-from ..parts.tokens import length
+from ..parts.placeholders import length
 from ..patching import Finder
 from ..recognise import Tree, file_of, module_of, recognise
 
@@ -52,21 +52,23 @@ def start():
     if folder is None:
         return
     # DLIO divides its files itself: libc never shows it a part.
-    native().set_view("off")
-    if native().config_error():
+    native().set_view(VIEWS["off"])
+    if native().config_fault() is not None:
+        native().config_complain()
         return
     fault = native().world()[1]
     if fault is not None:
         return _say(ERROR, "DLIO runs unmodified%s: %s", fault)
     tree, family, fault = _recognised(folder)
+    if native().view_asked() == "shard" and speaks():
+        native().log(WARN, "SHARD_VIEW=shard has no effect on DLIO, which divides its files among the ranks of an MPI "
+                           "world: start it by mpirun")
     asked = os.environ.get("SHARD_ADAPTER") == "compress"
     if fault is not None or asked:
         return _compress(folder, WARN if fault or _without() else INFO, fault or "SHARD_ADAPTER=compress")
-    native().set_view("global")
-    objects.start()
-    sys.meta_path.insert(0, Finder({**list_like.patches(), **{
-        module: lambda loaded, module=module: _patch(loaded, module)
-        for module in {**EVERYWHERE, **family.patches, **compressing.patches(())}}}))
+    native().set_view(VIEWS["global"])
+    sys.meta_path.insert(0, Finder({module: lambda loaded, module=module: _patch(loaded, module)
+                                    for module in {**EVERYWHERE, **family.patches, **compressing.patches(())}}))
     return None
 
 
@@ -77,11 +79,11 @@ def _say(level, text, why):
 
 def _compress(folder, level, why):
     """DLIO's own functions do all, and what they have made is compressed (compressing.py)."""
-    compressing.want()
-    if not compressing.wanted:
+    compressing.enable()
+    if not compressing.enabled:
         return _say(level, "DLIO runs unmodified%s: %s", why)
     _say(level, "DLIO runs unmodified%s, and its lists are compressed: %s", why)
-    patches = {**list_like.patches(), **compressing.patches(_loaders(folder))}
+    patches = compressing.patches(_loaders(folder))
     for module in patches.keys() & sys.modules.keys():
         patches.pop(module)(sys.modules[module])
     sys.meta_path.insert(0, Finder(patches))
@@ -104,7 +106,7 @@ def _patch(loaded, module):
     own = compressing.patches(()).get(module)
     if own:  # before all others: what DLIO makes of them is compressed
         own(loaded)
-    for name in family.known.get(file, ()):
+    for name in family.fingerprints.get(file, ()):
         if not tree.runs(loaded, file, name):
             return benchmark.say(benchmark.LISTED, benchmark.not_as_read(tree, file, name))
     for patches in (EVERYWHERE, family.patches):
@@ -116,7 +118,7 @@ def _patch(loaded, module):
 
 def _without():
     """What was asked for and an unmodified DLIO has not."""
-    asked = [text for text in ("SHARD_VIEW=shard", "SHARD_WORKERS=respawn", "SHARD_SHUFFLE=epoch")
+    asked = [text for text in ("SHARD_WORKERS=respawn", "SHARD_SHUFFLE=epoch")
              if text.split("=")[1] == os.environ.get(text.split("=")[0])]
     asked += ["SHARD_STATS"] if native().stats_on() and not os.environ.get("SHARD_DATASET") else []
     return ", without " + " and ".join(asked) if asked else ""

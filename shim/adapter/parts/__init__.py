@@ -5,7 +5,7 @@ have a function of their own.
 """
 from functools import partial
 
-from . import bucket, derived, epochs, loaders, tensorflow, walk_node, workers
+from . import config, epochs, file_storage, loaders, tensorflow, workers
 
 # What is done to every DLIO, before the patches of its family.
 EVERYWHERE = {
@@ -15,17 +15,15 @@ EVERYWHERE = {
 }
 
 
-def patches(index_map, file_map, sampler_indices=loaders.clipped, dali_indices=loaders.clipped):
+def patches(index_map, sampler_indices=loaders.clipped, dali_indices=loaders.clipped):
     """The patches of a DLIO that lists its dataset on every rank.
 
-    index_map, file_map            put get_global_map_index() and build_sample_map_iter() into
-                                   place; see derived.patch()
+    index_map                      puts get_global_map_index() into place; see config.patch()
     sampler_indices, dali_indices  loaders.clipped or loaders.past_end
     """
     return {
-        "dlio_benchmark.storage.file_storage": walk_node.patch,
-        "dlio_benchmark.storage.s3_torch_storage": bucket.patch,
-        "dlio_benchmark.utils.config": partial(derived.patch, index_map, file_map),
+        "dlio_benchmark.storage.file_storage": file_storage.patch,
+        "dlio_benchmark.utils.config": partial(config.patch, index_map),
         "dlio_benchmark.data_loader.torch_data_loader": partial(loaders.patch_torch,
                                                                 sampler_indices),
         "dlio_benchmark.data_loader.dali_data_loader": partial(loaders.patch_dali, dali_indices),

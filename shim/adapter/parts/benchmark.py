@@ -5,42 +5,41 @@ recognised.
 A DLIOBenchmark begins with LoadConfig(). By then its class is there, however DLIO was started
 (dlio_benchmark, python -m dlio_benchmark.main, python .../main.py), and its initialize() is put into a
 Run: so it is known who lists, and nothing needs to be read from the frames of callers. While it runs,
-len() in its module knows Tokens, and range() may stand for numbers that are not counted (skipped.py).
+len() in its module knows Placeholders, and range() may stand for numbers that are not counted (skipped.py).
 """
 import sys
 
 from .. import compressing
-from ..genuine import stranger
 from ..native import INFO, WARN, native, say_once
 from ..patching import is_displaced, lent, replaces
 from ..recognise import module_of
 from ..sequences import FileList
-from . import agree
+from . import compare_ranks
 
 LISTED = "DLIO's dataset is listed"  # for say()
 
 _run = None   # the Run at hand
 _changes = None  # what tells whether something has changed since
-_relied = []  # tables of functions, as a Family has them, of modules that were imported later
 
 
 def say(what, why):
     """Once per reason."""
-    compressing.want()
-    then = ", then compressed" if compressing.wanted else ""
+    compressing.enable()
+    then = ", then compressed" if compressing.enabled else ""
     say_once(WARN, "%s in the unmodified way%s: %s" % (what, then, why), why)
 
 
 class Run:
     """An initialize() that runs.
 
-    benchmark  its DLIOBenchmark
-    skip       if it counts its files' names, and need not: a skipped.Skip; None
-    met        whether its ranks have met over that
+    benchmark      its DLIOBenchmark
+    skip           if it counts its files' names, and need not: a skipped.Skip; None
+    met            whether its ranks have met over that
+    lists_pending  whether it has a list of one Placeholder, or such names, which has not come back
     """
 
     def __init__(self, benchmark, function, changes):
-        self.benchmark, self.skip, self.met = benchmark, None, False
+        self.benchmark, self.skip, self.met, self.lists_pending = benchmark, None, False, False
         self._changes = changes
         self._code = function.__code__
         self._module = function.__globals__["__name__"]
@@ -63,14 +62,8 @@ class Run:
         a plug-in may have changed it at any time."""
         args, storage = self.benchmark.args, self.benchmark.storage
         for one in (args, storage, self.benchmark):
-            kind = type(one)
-            if not self._is_own(kind):
-                return "%s is a class that is not DLIO's" % kind.__qualname__
-            if kind.__getattribute__ is not object.__getattribute__ or hasattr(kind, "__getattr__"):
-                return "%s has attributes that are computed" % kind.__name__
-            for name in getattr(one, "__dict__", ()):
-                if callable(getattr(type(one), name, None)) and callable(vars(one)[name]):
-                    return "%s.%s is another one's for this object" % (type(one).__name__, name)
+            if not self._is_own(type(one)):
+                return "%s is a class that is not DLIO's" % type(one).__qualname__
         return self._changes(args, storage, self.benchmark)
 
 
@@ -80,7 +73,7 @@ def not_as_read(tree, file, function):
         function, tree.path(file))
 
 
-def at_hand(storage=None, args=None):
+def running(storage=None, args=None):
     """The Run whose benchmark has this storage, or these arguments; None."""
     if _run is None or (storage is not None and _run.benchmark.storage is not storage) or (
             args is not None and _run.benchmark.args is not args):
@@ -113,11 +106,6 @@ def where_lazy(cls):
         return replaces(cls)(method)
 
     return put
-
-
-def rely_on(known):
-    """From now on the functions of this table must be those that were recognised, too."""
-    _relied.append(known)
 
 
 def _range(*arguments):
@@ -155,7 +143,7 @@ def patch_initialize(cls, function, changes, length):
     @replaces(cls)
     def initialize(self, *args, **kwargs):
         global _run
-        agree.begin()
+        compare_ranks.begin()
         why = changes()
         if why is not None:
             say(LISTED, why)
@@ -164,6 +152,9 @@ def patch_initialize(cls, function, changes, length):
         try:
             with lent(function.__globals__, len=length, range=_range):
                 result = original(self, *args, **kwargs)
+            if _run.lists_pending:
+                raise RuntimeError("libshard's list of files has not come to ConfigArguments.derive_configurations(), "
+                                   "which something has replaced: set SHARD_ADAPTER=compress")
             _tell(self.args)
             return result
         finally:
@@ -187,8 +178,8 @@ def _overridden(one, methods):
 def changes_in(tree, family, main, *objects):
     """The first function, of those that are loaded, that is not the one that was recognised, in
     words; None. main: the module of DLIOBenchmark; objects: whose methods must be those."""
-    running, methods = [], set()
-    for file, functions in [one for known in (family.known, *_relied) for one in known.items()]:
+    methods = set()
+    for file, functions in family.fingerprints.items():
         module = _module(file, main)
         if module is None:
             continue
@@ -197,15 +188,13 @@ def changes_in(tree, family, main, *objects):
             cls, _, name = function.rpartition(".")
             if found is None or is_displaced(vars(module)[cls] if cls else module, name):
                 return not_as_read(tree, file, function)
-            running.append(found)
-            if cls and file in family.known:  # DLIO's own storage classes are made of one another
+            if cls:
                 methods.add((vars(module)[cls], name))
     for one in objects:
         name = _overridden(one, methods)
         if name is not None:
             return "%s takes the place of a function that was recognised" % name
-    name = stranger(running)
-    return name and "%s, which DLIO lists with, is not Python's or numpy's own" % name
+    return None
 
 
 def patch_config(family, length, module, tree):

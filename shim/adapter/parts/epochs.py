@@ -13,7 +13,7 @@ from functools import partial
 from ..native import INFO, WARN, native, say_once
 from ..patching import replaces
 from ..sequences import FileList, tell_reads
-from . import agree, workers
+from . import compare_ranks, workers
 
 KINDS = {"train": 0, "eval": 1}
 FEW = 10  # an epoch that opens less than a FEWth of what it should opens far fewer files
@@ -115,16 +115,19 @@ def _reshuffled(args, lists, fault):
         _say(WARN, "SHARD_SHUFFLE=epoch has no effect: it is for DLIO's PyTorch loaders; the %s "
              "loader gives its ranks files in an order of its own" % args.data_loader)
         return lists
+    if getattr(args, "files_pre_sharded", False):
+        _say(WARN, "SHARD_SHUFFLE=epoch has no effect: this DLIO gives each rank files of its own, and deals them "
+             "anew in each epoch itself (dataset.file_shuffle)")
+        return lists
     seed = int(os.environ.get("SHARD_SEED") or args.seed)
-    share = args.comm_size == 1 and native().view_asked() == "shard"
     made, mine = {}, {}
     for kind, files in lists.items():
         made[kind] = mine[kind] = None
-        if isinstance(files, FileList) and not fault and not share:
-            made[kind] = files.reshuffled(seed, args.my_rank, args.comm_size)
+        if isinstance(files, FileList) and not fault:
+            made[kind] = files.reshuffled(seed)
         if made[kind]:
             mine[kind] = seed, len(files), files.listing.digest
-    if not agree.is_joined(args.comm_size):
+    if not compare_ranks.is_joined(args.comm_size):
         _say(WARN, "SHARD_SHUFFLE=epoch has no effect: it needs libshard, and its list of files, in all ranks")
         return lists
     everyone = [mine]
@@ -146,8 +149,6 @@ def _reshuffled(args, lists, fault):
             why = "needs processes of a rank that share their epoch: %s" % fault
         elif not isinstance(files, FileList):
             why = "needs libshard's list of %s, which is listed in the unmodified way" % folder
-        elif made[kind] is None:
-            why = "cannot be combined with SHARD_VIEW=shard"
         else:
             rank = next(i for i, one in enumerate(others) if one != mine[kind])
             why = "needs one list of %s and one seed: those of rank %d are not rank %d's; give " \
@@ -165,11 +166,10 @@ def _begin(args, lists):
     _told.clear()
     shuffle = os.environ.get("SHARD_SHUFFLE") == "epoch"
     for kind, files in lists.items():
-        asked = ["SHARD_VIEW=shard"] if native().view_asked() == "shard" else []
-        asked += ["SHARD_STATS"] if native().stats_on() and not os.environ.get("SHARD_DATASET") else []
-        for name in asked if files and not isinstance(files, FileList) else ():
-            _say(WARN, "%s has no effect on %s: DLIO has made that list itself"
-                 % (name, "train" if kind == "train" else "valid"))
+        why = "DLIO has made that list itself" if not isinstance(files, FileList) else "its files are objects"
+        if (files and not (isinstance(files, FileList) and _local(files.prefix)) and native().stats_on()
+                and not os.environ.get("SHARD_DATASET")):
+            _say(WARN, "SHARD_STATS has no effect on %s: %s" % ("train" if kind == "train" else "valid", why))
     lazy = any(isinstance(files, FileList) for files in lists.values())
     if not shuffle and not lazy and not native().stats_on():
         return lists
@@ -211,8 +211,7 @@ def patch_config(module, _tree):
 
     @replaces(cls)
     def reconfigure(self, epoch_number, *rest, **more):
-        # DLIO calls this before its first epoch, and after each; after the last one, too, and MLCommons' fork
-        # then warms its workers, which open files, for an epoch that never comes: they are of the last one.
+        # DLIO calls this before its first epoch, and after each; after the last one, too.
         if epoch_number <= getattr(self, "epochs", epoch_number):
             native().run_set_epoch(epoch_number)
         result = again(self, epoch_number, *rest, **more)

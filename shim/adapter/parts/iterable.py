@@ -4,7 +4,7 @@ from ..compressing import patch_loader
 from ..patching import lent, replaces
 from ..sequences import Indices
 
-KNOWN = {
+FINGERPRINTS = {
     "TorchIterableDataset.__init__": ("c2f63959ca",),
     "TorchIterableDataset.worker_init": ("c5becb1166",),
     "TorchIterableDataset.__iter__": ("bbbe2b5eeb",),

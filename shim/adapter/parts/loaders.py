@@ -4,7 +4,7 @@ import math
 
 from ..patching import replaces
 from ..sequences import FileList, Indices, OpenFiles
-from .derived import shuffling
+from .config import shuffling
 
 
 def clipped(part, each, total):
@@ -59,5 +59,5 @@ def patch_reader(module, _tree):
     @replaces(cls)
     def __init__(self, *args, **kwargs):
         original(self, *args, **kwargs)
-        if isinstance(self._file_list, FileList) and self._file_list.listing.sorted:
-            self.open_file_map = OpenFiles(self._file_list)
+        if isinstance(self._file_list, FileList):
+            self.open_file_map = OpenFiles()

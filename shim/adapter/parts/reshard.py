@@ -8,7 +8,7 @@ from ..patching import Proxy, lent, replaces
 from ..sequences import FileList
 from .benchmark import served
 
-KNOWN = {
+FINGERPRINTS = {
     "ConfigArguments._reshard_files": ("393817a494",),
 }
 
@@ -32,8 +32,7 @@ class _Exchange:
     def list(self, values=()):
         if isinstance(values, FileList):
             self._files = values
-            # A list that is dealt anew each epoch stays: nothing is sent.
-            return [] if values.is_reshuffled() else values.positions()
+            return values.positions()
         self._files = None
         return list(values)
 
@@ -53,8 +52,6 @@ class _Exchange:
         self._numpy.random.shuffle(values)
 
     def setattr(self, owner, name, values):
-        if self._files is not None and self._files.is_reshuffled():
-            return
         setattr(owner, name, self._files.at(values[0]) if self._is_lazy(values) else values)
 
 

@@ -11,27 +11,19 @@ Ranks exchange positions, and not paths, before an epoch: so either all of them 
 """
 import os
 
+from .. import compressing
 from ..native import WARN, native, speaks
 from ..numbered import FIRST, Index, Unclear, label, template
 from ..patching import lent, replaces
 from ..sequences import FileList
-from . import agree, reshard
-from .benchmark import at_hand, rely_on
-from .derived import share, shard_world
-from .tokens import Refusal, check, say_refusal
+from . import compare_ranks, reshard
+from .benchmark import running
+from .placeholders import Refusal, check, say_refusal
 
 SAMPLES = 3      # numbers whose names are made as ever, and compared
 
 KINDS = {"train": "num_files_train", "valid": "num_files_eval"}
-
-# By the class of the storage: what makes a URI of a path.
-KNOWN = {
-    "FileStorage": {"storage/file_storage.py": {"FileStorage.get_uri": ("b640d7a530",)}},
-    "ObjStoreLibStorage": {"storage/obj_store_lib.py": {
-        "ObjStoreLibStorage.get_uri": ("daefc985e9",)}},
-    "S3Storage": {"storage/s3_storage.py": {"S3Storage.get_uri": ("df36890e8c",)}},
-    "AIStoreStorage": {"storage/aistore_storage.py": {"AIStoreStorage.get_uri": ("be123fe29e",)}},
-}
+STORAGE = "FileStorage", "ObjStoreLibStorage"  # whose get_uri() is known
 
 
 class Part:
@@ -72,8 +64,9 @@ class Part:
 class Skip:
     """Stands for range() in the module of initialize() while that makes names."""
 
-    def __init__(self, benchmark):
-        self._benchmark = benchmark
+    def __init__(self, run):
+        benchmark = run.benchmark
+        self._run, self._benchmark = run, benchmark
         self._left = {kind: getattr(benchmark, number) for kind, number in KINDS.items()
                       if kind == "train" or benchmark.do_eval}
         self._made = {}     # kind -> Part
@@ -91,7 +84,7 @@ class Skip:
                     self._place = place
                     if count // size <= SAMPLES:
                         break
-                    self._made[kind] = Part(kind, rank, count, size)
+                    self._made[kind], self._run.lists_pending = Part(kind, rank, count, size), True
                     return self._made[kind].numbers()
         return range(*arguments)
 
@@ -128,19 +121,16 @@ def _is_textual(storage, path):
     return all(uri(name) == before + name for name in names)
 
 
-def _fitting(tree, run):
+def _fitting(run):
     """Refusal where names that are numbers would not do as DLIO's own list does."""
     benchmark = run.benchmark
     args, storage = benchmark.args, benchmark.storage
     for kind in KINDS:
         check(run, kind)
-    known = KNOWN.get(type(storage).__name__)
-    different = tree.differences(known) if known is not None else [(type(storage).__name__ + " is not known",)]
-    if different:
-        raise Refusal(different[0][-1])
-    rely_on(known)
-    if run.changed() is not None:
-        raise Refusal(run.changed())
+    if type(storage).__name__ not in STORAGE:
+        raise Refusal(type(storage).__name__ + " is not known")
+    if compressing.why_real(args) is not None:
+        raise Refusal(compressing.why_real(args))
     name = os.path.join("0", "%s_0.%s" % (args.file_prefix, args.format))
     if os.path.normpath(name) != name:
         raise Refusal("file_prefix='%s' has parts that a path need not have" % args.file_prefix)
@@ -151,29 +141,29 @@ def _fitting(tree, run):
         raise Refusal("%s.get_uri() changes names" % type(storage).__name__)
 
 
-def begin(tree, run):
+def begin(run):
     """What stands for range() in initialize() from now on: the ranks agree. None: all is as ever."""
     benchmark = run.benchmark
     args = benchmark.args
     try:
-        _fitting(tree, run)
-        mine = (agree.settings(), args.data_folder, args.file_prefix, str(args.format),
+        _fitting(run)
+        mine = (compare_ranks.settings(), args.data_folder, args.file_prefix, str(args.format),
                 *(benchmark.storage.get_uri(os.path.join(args.data_folder, kind)) for kind in KINDS),
                 *(getattr(benchmark, number) for number in KINDS.values()), benchmark.do_eval,
                 benchmark.num_subfolders_train, benchmark.num_subfolders_eval)
     except Exception as error:  # pylint: disable=broad-except
         say_refusal("DLIO's dataset", error)  # whatever it is: the others wait for an answer
         mine = None
-    why = agree.join(benchmark.comm, mine)
+    why = compare_ranks.join(benchmark.comm, mine)
     if why and mine is not None and speaks():
         native().log(WARN, "DLIO keeps its list of files: " + why)
-    return None if why else Skip(benchmark)
+    return None if why else Skip(run)
 
 
 # ---- where initialize() comes by ---------------------------------------------------------------
 
 
-def _patch_beginning(cls, tree):
+def _patch_beginning(cls):
     """initialize() sets files_pre_sharded before it makes names: from then on it has a Skip."""
     name = "files_pre_sharded"
     default = vars(cls)[name]
@@ -183,10 +173,10 @@ def _patch_beginning(cls, tree):
 
     def fset(self, value):
         self.__dict__[name] = value
-        run = at_hand(args=self) if value and getattr(self, "skip_listing", False) else None
+        run = running(args=self) if value and getattr(self, "skip_listing", False) else None
         if run is not None and not run.met:
             run.met = True
-            run.skip = begin(tree, run)
+            run.skip = begin(run)
 
     setattr(cls, name, property(fget, fset))
 
@@ -195,30 +185,22 @@ def _patch_end(cls, module):
     """derive_configurations() gets FileLists for what was counted."""
     original = cls.derive_configurations
 
-    def copied(values=()):
-        return values.view() if isinstance(values, FileList) else list(values)
-
     @replaces(cls)
     def derive_configurations(self, file_list_train=None, file_list_eval=None):
-        run = at_hand(args=self)
+        run = running(args=self)
         given = {"train": file_list_train, "eval": file_list_eval}
         found = {}
         if run is not None and run.skip is not None:
             found = {kind: run.skip.files("valid" if kind == "eval" else kind, files) for kind, files in given.items()}
+            run.lists_pending = False
         if any(files is not None for files in found.values()):
             reshard.agree()
-            world = shard_world(self)
-            for kind, files in found.items():
-                if files is not None and world is not None:
-                    files = share(files, len(files), world.rank, world.size)
-                    setattr(run.benchmark, "num_files_" + kind, len(files))
-                if files is not None:
-                    given[kind] = files if files else []
-        with lent(module, list=copied):
+            given.update({kind: files or [] for kind, files in found.items() if files is not None})
+        with lent(module, list=compressing.lazy_list):
             return original(self, given["train"], given["eval"])
 
 
-def patch_config(module, tree):
+def patch_config(module):
     """Patch dlio_benchmark.utils.config."""
-    _patch_beginning(module.ConfigArguments, tree)
+    _patch_beginning(module.ConfigArguments)
     _patch_end(module.ConfigArguments, module)

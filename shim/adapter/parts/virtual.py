@@ -6,11 +6,10 @@ Which samples are a rank's is computed by DLIO's own functions: only the arrays 
 others. So versions that round differently need no closed forms of their own.
 """
 from ..patching import Proxy, lent, replaces
-from ..sequences import Indices, SampleNumbers
-from . import derived
-from .benchmark import served, where_lazy
+from ..sequences import SampleNumbers
+from .benchmark import served
 
-KNOWN = {
+FINGERPRINTS = {
     "VirtualIndexMap.__init__": ("b176ad76fe",),
     "VirtualIndexMap._resolve": ("d645fedf32",),
     "VirtualIndexMap.__getitem__": ("518728adc1",),
@@ -21,12 +20,8 @@ KNOWN = {
     "VirtualIndexMap.__repr__": ("bf6c29512a",),
 }
 
-def named(module, storage_type, files):
-    """The files as maps name them: those of a local disk by absolute paths."""
-    return files.absolute() if storage_type == module.StorageType.LOCAL_FS else files.view()
 
-
-def index_map(module, _cls):
+def index_map(module):
     """get_global_map_index() stays; the map that it makes has lazy lists."""
     cls = module.VirtualIndexMap
     original = cls.__init__
@@ -39,35 +34,5 @@ def index_map(module, _cls):
             original(self, [] if lazy else file_list, num_samples_per_file, start_sample,
                      end_sample, shuffle_seed, storage_type)
         if lazy:
-            self._abs_paths = named(module, storage_type, file_list)
-
-
-class _Undealt(Indices):
-    """Sample numbers that build_sample_map_iter() makes, and may shuffle, but sees none of."""
-
-    def __iter__(self):
-        return iter(())
-
-
-def file_map(kind):
-    """What replaces build_sample_map_iter(): that says which samples, and they are dealt here, to
-    `kind`, which is ThreadSamples or a class of its shape."""
-    def install(module, cls):
-        original = cls.build_sample_map_iter
-
-        @where_lazy(cls)
-        def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-            made = []
-
-            def arange(first, end):
-                made.append((first, end, _Undealt(first, end)))
-                return made[-1][-1]
-
-            with lent(module, np=Proxy(module.np, arange=arange)):
-                threads, _ = original(self, file_list, total_samples, epoch_number)
-            (first, end, samples), = made
-            files = named(module, self.storage_type, file_list)
-            return (derived.dealt(self, files, samples, len(threads), kind),
-                    derived.sum_of(first, end))
-
-    return install
+            is_local = storage_type == module.StorageType.LOCAL_FS
+            self._abs_paths = file_list.absolute() if is_local else file_list.view()

@@ -63,24 +63,6 @@ def _patch_read(cls):
         return result
 
 
-def _patch_iterable(module, cls):
-    """SHARD_SHUFFLE: where each rank reads a list of all files from its beginning on, it begins at
-    another place. (Where the list is the rank's own, all of it is read.)"""
-    original = cls.worker_init
-
-    @replaces(cls)
-    def worker_init(self, worker_id):
-        result = original(self, worker_id)
-        args = module.ConfigArguments.get_instance()
-        files = getattr(self.reader, "_file_list", None)
-        if hasattr(files, "moved") and not getattr(args, "files_pre_sharded", False):
-            self.reader._file_list = files.moved(args.my_rank * (len(files) // args.comm_size))
-        return result
-
-
 def patch_torch(module, _tree):
     """Patch dlio_benchmark.data_loader.torch_data_loader."""
     _patch_read(module.TorchDataLoader)
-    for name in ("TorchIterableDataset", "TorchIterableDatasetSimple"):
-        if hasattr(module, name):
-            _patch_iterable(module, getattr(module, name))

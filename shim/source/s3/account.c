@@ -51,58 +51,47 @@ static char *unquote(char *text) {
   return text;
 }
 
-/* Whether the line begins the section "[KIND NAME]"; kind NULL: "[NAME]". Cuts the line. */
+/* Whether the line begins the section "[profile NAME]", or, of NAME default or without `kind`,
+ * "[NAME]". Cuts the line. */
 static bool is_section(char *line, const char *kind, const char *name) {
   line++;
   line[strcspn(line, "]")] = 0;
   char *word = trim(line);
-  size_t n = kind ? strlen(kind) : 0;
+  size_t n = strlen(kind);
   if (n > 0 && strncmp(word, kind, n) == 0 && is_blank(word[n])) {
     return strcmp(unquote(trim(word + n)), name) == 0;
   }
-  /* The default profile needs no word before it. */
-  return (n == 0 || (strcmp(kind, "profile") == 0 && strcmp(name, "default") == 0)) &&
-         strcmp(word, name) == 0;
+  return (n == 0 || strcmp(name, "default") == 0) && strcmp(word, name) == 0;
 }
 
 /*
- * The value of a key in a section of a file. Malloc'd; NULL if it is not there, or empty. under:
- * the key stands below this one, indented further (a section may be indented as a whole). *found is
+ * The value of a key in a section of a file. Malloc'd; NULL if it is not there, or empty. Keys that
+ * are indented below another one are passed over (a section may be indented as a whole). *found is
  * set if the file has the section.
  */
-static char *look_up(const char *file, const char *kind, const char *name, const char *under,
-                     const char *key, bool *found) {
+static char *look_up(const char *file, const char *kind, const char *name, const char *key,
+                     bool *found) {
   FILE *in = fopen(file, "re");
   char *line = NULL, *value = NULL;
-  size_t room = 0, margin = 0; /* margin: how far the last line of the section itself is indented */
-  bool inside = false, below = false, begun = false;
+  size_t room = 0, margin = SIZE_MAX; /* how far the section's keys are indented */
+  bool inside = false;
   while (in && getline(&line, &room, in) >= 0) {
     size_t indent = strspn(line, " \t");
-    char *text = trim(line);
-    if (!*text || *text == '#' || *text == ';') {
+    char *text = trim(line), *equals = text + strcspn(text, "=:");
+    if (!*text || *text == '#' || *text == ';' || indent > margin) {
       continue;
     }
-    bool nested = begun && indent > margin;
-    margin = nested ? margin : indent;
-    if (!nested && *text == '[') {
+    margin = *text == '[' ? SIZE_MAX : indent;
+    if (*text == '[') {
       inside = is_section(text, kind, name);
-      below = begun = false;
-      *found = *found || inside;
-      continue;
-    }
-    begun = true;
-    char *equals = text + strcspn(text, "=:");
-    if (!inside || !*equals) {
-      continue;
-    }
-    *equals = 0;
-    char *word = trim(text), *given = trim(equals + 1);
-    if (!nested) {
-      below = under && strcasecmp(word, under) == 0;
-    }
-    if (nested == (under != NULL) && (!under || below) && strcasecmp(word, key) == 0) {
-      forget_secret(value);
-      value = *given ? strdup(given) : NULL;
+      *found |= inside;
+    } else if (inside && *equals) {
+      *equals = 0;
+      if (strcasecmp(trim(text), key) == 0) {
+        char *given = trim(equals + 1);
+        forget_secret(value);
+        value = *given ? strdup(given) : NULL;
+      }
     }
   }
   if (line) {
@@ -140,9 +129,9 @@ struct files {
 };
 
 /* A setting of the profile. It may stand in either file; the credentials file goes first. */
-static char *look_up_setting(struct files *f, const char *under, const char *key) {
-  char *value = look_up(f->credentials, NULL, f->profile, under, key, &f->found);
-  return value ? value : look_up(f->config, "profile", f->profile, under, key, &f->found);
+static char *look_up_setting(struct files *f, const char *key) {
+  char *value = look_up(f->credentials, "", f->profile, key, &f->found);
+  return value ? value : look_up(f->config, "profile", f->profile, key, &f->found);
 }
 
 static void find_keys(struct shard_s3_account *a, struct files *f) {
@@ -160,8 +149,8 @@ static void find_keys(struct shard_s3_account *a, struct files *f) {
   for (int config = 0; config < 2 && !(a->access && a->secret); config++) {
     for (size_t i = 0; i < 3; i++) {
       forget_secret(*to[i]);
-      *to[i] = look_up(config ? f->config : f->credentials, config ? "profile" : NULL, f->profile,
-                       NULL, names[i], &f->found);
+      *to[i] = look_up(config ? f->config : f->credentials, config ? "profile" : "", f->profile,
+                       names[i], &f->found);
     }
   }
 }
@@ -169,7 +158,7 @@ static void find_keys(struct shard_s3_account *a, struct files *f) {
 /* Whether the user wants AWS's own endpoint, whatever is set. */
 static bool ignores_endpoints(struct files *f) {
   char *value = copy_text(get_variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"));
-  value = value ? value : look_up_setting(f, NULL, "ignore_configured_endpoint_urls");
+  value = value ? value : look_up_setting(f, "ignore_configured_endpoint_urls");
   bool ignores = value && strcasecmp(value, "true") == 0;
   free(value);
   return ignores;
@@ -184,23 +173,14 @@ static char *find_endpoint(struct files *f) {
   if (given) {
     return strdup(given);
   }
-  char *services = look_up_setting(f, NULL, "services"), *url = NULL;
-  if (services) {
-    bool ignored = false;
-    url = look_up(f->config, "services", services, "s3", "endpoint_url", &ignored);
-    free(services);
-  }
-  return url ? url : look_up_setting(f, NULL, "endpoint_url");
+  return look_up_setting(f, "endpoint_url");
 }
 
-static enum shard_s3_addressing find_addressing(struct files *f) {
-  char *style = look_up_setting(f, "s3", "addressing_style");
-  enum shard_s3_addressing way = !style                          ? SHARD_S3_AUTO
-                                 : strcmp(style, "path") == 0    ? SHARD_S3_PATH
-                                 : strcmp(style, "virtual") == 0 ? SHARD_S3_VIRTUAL
-                                                                 : SHARD_S3_AUTO;
-  free(style);
-  return way;
+/* Whether the profile has a setting. */
+static bool has_setting(struct files *f, const char *name) {
+  char *value = look_up_setting(f, name);
+  free(value);
+  return value != NULL;
 }
 
 bool shard_s3_account_is_region(const char *text) {
@@ -208,25 +188,10 @@ bool shard_s3_account_is_region(const char *text) {
   return n > 0 && n < 64 && !text[n];
 }
 
-/* The setting by which the profile gets its keys from elsewhere; NULL: it has none. */
-static const char *other_means(struct files *f) {
-  static const char *const names[] = {"role_arn", "credential_process", "sso_session",
-                                      "sso_account_id", "login_session"};
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-    char *value = look_up_setting(f, NULL, names[i]);
-    free(value);
-    if (value) {
-      return names[i];
-    }
-  }
-  return NULL;
-}
-
 static int check_account(const struct shard_s3_account *a, struct files *f, bool anonymous,
                          char *err, size_t size) {
   struct shard_s3_endpoint ignored;
   bool lacking = !anonymous && !(a->access && a->secret && *a->access && *a->secret);
-  const char *means = lacking ? other_means(f) : NULL;
   if (get_variable("AWS_PROFILE") && !f->found &&
       !(a->access && get_variable("AWS_ACCESS_KEY_ID"))) {
     snprintf(err, size, "AWS_PROFILE='%.64s' is neither in '%.200s' nor in '%.200s'", f->profile,
@@ -235,11 +200,12 @@ static int check_account(const struct shard_s3_account *a, struct files *f, bool
              !get_variable("AWS_SECRET_ACCESS_KEY")) {
     snprintf(err, size,
              "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY: set both, or none");
-  } else if (means) {
-    snprintf(err, size,
-             "profile %.64s has %s, which is not supported: aws configure export-credentials "
-             "--profile %.64s --format env makes variables of what it gives",
-             f->profile, means, f->profile);
+  } else if (!a->endpoint && !ignores_endpoints(f) && has_setting(f, "services")) {
+    snprintf(
+        err, size,
+        "profile %.64s has a section of services, which is not read: set AWS_ENDPOINT_URL_S3 to "
+        "its endpoint",
+        f->profile);
   } else if (lacking) {
     snprintf(
         err, size,
@@ -285,20 +251,20 @@ int shard_s3_account_load(struct shard_s3_account *account, bool anonymous,
   const char *region = get_variable("AWS_REGION");
   region = region ? region : get_variable("AWS_DEFAULT_REGION");
   account->region =
-      look_up_setting(&f, NULL, "region"); /* in any case: it tells whether the profile is there */
+      look_up_setting(&f, "region"); /* in any case: it tells whether the profile is there */
   if (region || !account->region) {
     free(account->region);
     account->region = strdup(region ? region : "us-east-1");
   }
   account->endpoint = find_endpoint(&f);
   const char *bundle = get_variable("AWS_CA_BUNDLE");
-  account->ca_bundle = bundle ? strdup(bundle) : look_up_setting(&f, NULL, "ca_bundle");
+  account->ca_bundle = bundle ? strdup(bundle) : look_up_setting(&f, "ca_bundle");
   const char *payer = get_variable("AWS_REQUEST_PAYER"), *owner = get_variable("LIBSHARD_S3_OWNER");
   account->pays = payer && strcmp(payer, "requester") == 0;
   account->owner = copy_text(owner); /* as a client says in its call */
   account->unverified =
       get_variable("LIBSHARD_NO_VERIFY_SSL") != NULL; /* of a client that trusts all */
-  account->addressing = addressing != SHARD_S3_AUTO ? addressing : find_addressing(&f);
+  account->addressing = addressing;
   return check_account(account, &f, anonymous, err, size);
 }
 

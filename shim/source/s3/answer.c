@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/s3/answer.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <strings.h>
 
 #include "source/s3/provider.h"
+#include "source/s3/xml.h"
 
 #define BODY_MOST 16384 /* bytes kept of an error's reply */
 
@@ -52,9 +52,6 @@ enum shard_s3_line shard_s3_answer_read_line(struct shard_s3_answer *a, const ch
   }
   if (n == 0 || *line == '\r' || *line == '\n') {
     a->in_head = false;
-  } else if (shard_s3_head_value(line, n, "date", value, sizeof(value))) {
-    time_t date = curl_getdate(value, NULL);
-    a->date = date > 0 ? date : 0;
   } else if (!shard_s3_head_value(line, n, "location", a->location, sizeof(a->location)) &&
              shard_s3_provider_read(line, n, value, sizeof(value)) == SHARD_S3_REGION) {
     memcpy(a->region, value, sizeof(value));
@@ -74,20 +71,41 @@ void shard_s3_answer_keep(struct shard_s3_answer *a, const char *data, size_t si
   }
 }
 
-/* ---- what it means ------------------------------------------------------ */
-
-/* Whether the status is all that the request wants to know. */
-static bool is_status_wanted(long status, const struct shard_s3_request *r,
-                             const struct shard_s3_fault *fault) {
-  if (!r->wants_status) {
-    return false;
+void shard_s3_fault_parse(struct shard_s3_fault *fault, const char *text, size_t size) {
+  const struct {
+    const char *name;
+    char *to;
+    size_t size;
+  } fields[] = {{"Code", fault->code, sizeof(fault->code)},
+                {"Message", fault->message, sizeof(fault->message)},
+                {"Region", fault->region, sizeof(fault->region)},
+                {"Endpoint", fault->endpoint, sizeof(fault->endpoint)}};
+  struct shard_xml x;
+  char *copy = malloc(size + 1);
+  *fault = (struct shard_s3_fault){0};
+  if (!copy) {
+    return;
   }
-  return (status == 412 && r->body) ||
-         (status == 404 && !r->body && strcmp(fault->code, "NoSuchBucket") != 0);
+  shard_xml_open(&x, memcpy(copy, text, size), size);
+  for (enum shard_xml_event event; (event = shard_xml_next(&x)) < SHARD_XML_WHOLE;) {
+    for (size_t i = 0; event == SHARD_XML_ENDS && i < sizeof(fields) / sizeof(fields[0]); i++) {
+      if (shard_xml_is(&x, fields[i].name)) {
+        snprintf(fields[i].to, fields[i].size, "%.*s", (int)x.text.length, x.text.bytes);
+        for (char *c = fields[i].to; *c; c++) { /* one line */
+          *c = (char)((unsigned char)*c < 0x20 ? ' ' : *c);
+        }
+      }
+    }
+  }
+  free(copy);
 }
+
+/* ---- what it means ------------------------------------------------------ */
 
 /* Whether an error of the server's stays: not implemented, no such version, a hotel's net. */
 static bool is_lasting(long status) { return status == 501 || status == 505 || status == 511; }
+
+static bool is_redirect(long status) { return status >= 300 && status < 400; }
 
 static const struct refusal {
   const char *code, *text; /* NULL: name_permission() */
@@ -105,22 +123,50 @@ static const struct refusal {
     {"AccessDenied", NULL, -EACCES},
     {"NoSuchBucket", "there is no such bucket", -ENOENT},
     {"NoSuchKey", "there is no such object", -ENOENT},
-    {"PreconditionFailed", "the object is there already", -EEXIST},
-    {"EntityTooLarge", "it is too large for one request", -EFBIG},
     {"InvalidBucketName", "this is no name of a bucket", -EINVAL},
     {"RequestTimeTooSkewed", "this host's clock is wrong, or the server's", -EACCES},
 };
 
 static const char *name_permission(const struct shard_s3_request *r) {
-  return !r->key   ? "no permission to list it (s3:ListBucket)"
-         : r->body ? "no permission to write it (s3:PutObject)"
-                   : "no permission to read it (s3:GetObject), or there is none";
+  return r->key ? "no permission to read it (s3:GetObject), or there is none"
+                : "no permission to list it (s3:ListBucket)";
+}
+
+#define SECRET_PART 12 /* so many bytes of a secret are one */
+
+/* Empty a text in which the server says back a secret that it was told, or what fits of it; what
+ * would control a terminal becomes '?'. */
+static void hide(char *text, const char *secret) {
+  for (char *c = text; *c; c++) {
+    *c = (char)((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
+  }
+  size_t length = strlen(text), part = strlen(secret);
+  part = part < SECRET_PART ? part : SECRET_PART;
+  for (size_t i = 0; part > 0 && i + part <= length; i++) {
+    if (memmem(secret, strlen(secret), text + i, part)) {
+      text[0] = 0;
+      return;
+    }
+  }
 }
 
 /* A refusal, for people. */
-static void explain_refusal(const struct shard_s3_asked *asked, long status,
+static void explain_refusal(const struct shard_s3_asked *asked, const struct shard_s3_answer *a,
                             struct shard_s3_verdict *v) {
   const struct shard_s3_fault *fault = &v->fault;
+  long status = a->status;
+  if (is_redirect(status)) {
+    char to[256];
+    snprintf(to, sizeof(to), "%s", a->location[0] ? a->location : fault->endpoint);
+    to[strcspn(to, "?")] = 0; /* behind it may be a signature */
+    hide(to, asked->secret ? asked->secret : "");
+    v->rc = -EREMOTE;
+    snprintf(v->why, sizeof(v->why),
+             "%s redirects to '%s', which is not followed; if it is right, set "
+             "AWS_ENDPOINT_URL_S3 and AWS_REGION",
+             asked->host, to[0] ? to : "another place");
+    return;
+  }
   for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
     if (strcmp(fault->code, refusals[i].code) == 0) {
       v->rc = refusals[i].rc;
@@ -144,43 +190,20 @@ static enum shard_s3_meaning find_meaning(const struct shard_s3_answer *a,
                                           const struct shard_s3_asked *asked,
                                           const struct shard_s3_fault *fault) {
   const char *code = fault->code;
-  if (is_status_wanted(a->status, asked->request, fault)) {
-    return SHARD_S3_STATUS;
-  }
   if (a->status == 429 || a->status == 503 || strcmp(code, "SlowDown") == 0) {
     return SHARD_S3_SLOWER;
   }
   if ((a->status >= 500 && !is_lasting(a->status)) || a->status == 408 ||
-      strcmp(code, "RequestTimeout") == 0 ||
-      strcmp(code, "ConditionalRequestConflict") == 0) { /* two put it at a time */
+      strcmp(code, "RequestTimeout") == 0) {
     return SHARD_S3_LATER;
   }
-  if (strcmp(code, "RequestTimeTooSkewed") == 0) {
-    return a->date != 0 ? SHARD_S3_CLOCK : SHARD_S3_REFUSED;
-  }
-  if (a->status >= 300 && a->status < 400) {
-    return SHARD_S3_MOVED;
-  }
-  /* AuthorizationHeaderMalformed tells the right region. */
-  if (a->status == 400 && shard_s3_account_is_region(fault->region) &&
-      strcmp(fault->region, asked->region) != 0) {
-    return SHARD_S3_RESIGN;
+  /* A redirect, or AuthorizationHeaderMalformed. */
+  const char *region = a->region[0] ? a->region : fault->region;
+  if ((a->status == 400 || is_redirect(a->status)) && shard_s3_account_is_region(region) &&
+      strcmp(region, asked->region) != 0) {
+    return SHARD_S3_REGION_WRONG;
   }
   return SHARD_S3_REFUSED;
-}
-
-#define SECRET_PART 12 /* so many bytes of a secret are one */
-
-/* Empty a text in which the server says back a secret that it was told, or what fits of it. */
-static void hide(char *text, const char *secret) {
-  size_t length = strlen(text), part = strlen(secret);
-  part = part < SECRET_PART ? part : SECRET_PART;
-  for (size_t i = 0; part > 0 && i + part <= length; i++) {
-    if (memmem(secret, strlen(secret), text + i, part)) {
-      text[0] = 0;
-      return;
-    }
-  }
 }
 
 void shard_s3_answer_judge(const struct shard_s3_answer *a, const struct shard_s3_asked *asked,
@@ -201,23 +224,8 @@ void shard_s3_answer_judge(const struct shard_s3_answer *a, const struct shard_s
   if (v->meaning == SHARD_S3_LATER || v->meaning == SHARD_S3_SLOWER) {
     snprintf(v->why, sizeof(v->why), "HTTP %ld%s%s", a->status, fault->code[0] ? " " : "",
              fault->code);
-  } else if (v->meaning != SHARD_S3_STATUS) {
-    explain_refusal(asked, a->status, v);
+  } else {
+    snprintf(v->region, sizeof(v->region), "%s", a->region[0] ? a->region : fault->region);
+    explain_refusal(asked, a, v);
   }
-}
-
-enum shard_s3_target shard_s3_answer_target(const struct shard_s3_answer *a, bool tls,
-                                            const char *host, struct shard_s3_endpoint *to) {
-  char url[sizeof(a->location)];
-  size_t n = strcspn(a->location, "?");
-  *to = (struct shard_s3_endpoint){0};
-  if (a->location[0] == '/' && a->location[1] != '/') {
-    return SHARD_S3_HERE;
-  }
-  memcpy(url, a->location, n);
-  url[n] = 0;
-  if (shard_s3_url_parse_endpoint(url, to) != 0) {
-    return SHARD_S3_NOWHERE;
-  }
-  return to->tls == tls && strcasecmp(to->host, host) == 0 ? SHARD_S3_HERE : SHARD_S3_ELSEWHERE;
 }

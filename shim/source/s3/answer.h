@@ -8,17 +8,22 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <time.h>
 
 #include "source/s3/client.h"
-#include "source/s3/fault.h"
 #include "source/s3/s3.h"
+
+/* The XML that a server sends with an error: elements, cut to what fits; "" what is not there. */
+struct shard_s3_fault {
+  char code[64], message[200], region[64], endpoint[256];
+};
+
+/* Read what can be read of text[size]: it may be no XML at all, or cut short. */
+void shard_s3_fault_parse(struct shard_s3_fault *fault, const char *text, size_t size);
 
 /* What has come of an answer. All zero at first. */
 struct shard_s3_answer {
   long status;         /* 0: no head has come */
   bool in_head;        /* its head is not complete */
-  time_t date;         /* the server's; 0: not told */
   char region[64];     /* of the bucket; "": not told */
   char location[1024]; /* of a redirect */
   char *body;          /* of an error: its beginning */
@@ -42,21 +47,19 @@ enum shard_s3_line shard_s3_answer_read_line(struct shard_s3_answer *answer, con
 void shard_s3_answer_keep(struct shard_s3_answer *answer, const char *data, size_t size);
 
 enum shard_s3_meaning {
-  SHARD_S3_WHOLE,   /* what was asked for */
-  SHARD_S3_STATUS,  /* not that, but a status that the request wants (`wants_status`) */
-  SHARD_S3_LATER,   /* what may pass by itself */
-  SHARD_S3_SLOWER,  /* the same, for the server has more to do than it can */
-  SHARD_S3_CLOCK,   /* our clock is not the server's: answer->date */
-  SHARD_S3_RESIGN,  /* the request must be signed for fault.region */
-  SHARD_S3_MOVED,   /* a redirect: shard_s3_answer_target() */
-  SHARD_S3_REFUSED, /* for good */
+  SHARD_S3_WHOLE,        /* what was asked for */
+  SHARD_S3_LATER,        /* what may pass by itself */
+  SHARD_S3_SLOWER,       /* the same, for the server has more to do than it can */
+  SHARD_S3_REGION_WRONG, /* the bucket is in `region` */
+  SHARD_S3_REFUSED,      /* for good */
 };
 
 struct shard_s3_verdict {
   enum shard_s3_meaning meaning;
-  int rc;        /* REFUSED, CLOCK, and RESIGN if it does not help: a negative errno ... */
+  int rc;        /* REFUSED, and REGION_WRONG if that does not help: a negative errno ... */
   char why[600]; /* ... and a line for people. LATER and SLOWER: "HTTP 503 SlowDown" */
   struct shard_s3_fault fault;
+  char region[64]; /* REGION_WRONG */
 };
 
 /* What was asked, and how. */
@@ -69,12 +72,3 @@ struct shard_s3_asked {
 /* Judge an answer that is complete. */
 void shard_s3_answer_judge(const struct shard_s3_answer *answer, const struct shard_s3_asked *asked,
                            struct shard_s3_verdict *verdict);
-
-enum shard_s3_target { SHARD_S3_NOWHERE, SHARD_S3_HERE, SHARD_S3_ELSEWHERE };
-
-/*
- * Where a redirect leads, seen from the host that was asked: to the same host, to another one,
- * which then is in *to, or to none that is told, or that has HTTP.
- */
-enum shard_s3_target shard_s3_answer_target(const struct shard_s3_answer *answer, bool tls,
-                                            const char *host, struct shard_s3_endpoint *to);

@@ -35,11 +35,10 @@
 #define DAMAGED_MOST 4   /* damaged replies to a request, then it is given up */
 #define UNREACHED_MOST 5 /* tries to reach a server that has never answered */
 #define REDIRECTS_MOST 3 /* followed for a request */
-#define SKEWS_MOST 2     /* times that a request makes us correct the clock */
-#define STALL_LEAST 1.0  /* seconds without a byte */
+#define STALL_LEAST 1.0  /* seconds with less than SPEED_LEAST, then a request is sent again */
 #define STALL_MOST 30.0
-#define SPEED_LEAST 1024.0 /* bytes a second, if an object takes longer than the time-out */
-#define PATIENCE 10.0      /* seconds of retries before the user is told */
+#define SPEED_LEAST 1024L /* bytes a second */
+#define PATIENCE 10.0     /* seconds of retries before the user is told */
 #define DELAY_FIRST 0.1
 #define DELAY_MOST 20.0
 #define HOST_SIZE 600 /* a bucket, a dot, an endpoint's host, and NUL */
@@ -52,12 +51,9 @@ struct slot {
   CURL *easy;
   struct curl_slist *headers;
   char *path;
-  uint64_t given;      /* bytes of the request's body that libcurl has taken */
-  double begun, heard; /* when the request was sent, and when anything last came */
-  uint64_t received;   /* bytes of the reply's body */
-  int rc;              /* of the request's callbacks */
+  double begun; /* when the request was sent */
+  int rc;       /* of the request's callbacks */
   struct shard_s3_answer answer;
-  char stuck[64];              /* why we have ended it ourselves; "" */
   char error[CURL_ERROR_SIZE]; /* libcurl's: only it writes here */
 };
 
@@ -74,14 +70,11 @@ struct shard_s3_client {
   unsigned running;
   double width;    /* requests that may run at once */
   double narrowed; /* when it was last made smaller */
-  double turned;   /* when the loop last looked for stuck requests */
   bool warned;     /* the user knows that a request is retried */
   bool reached;    /* the server has answered a request as asked */
-  double skew;     /* seconds that its clock is ahead */
   char region[64]; /* that requests are signed for: a redirect's, or the account's */
   struct shard_s3_endpoint endpoint;
   const struct shard_s3_provider *provider; /* of the endpoint */
-  char moved[256];                          /* the host a redirect has named; "" */
   bool home;                                /* the endpoint is the provider's in the region */
   uint64_t sent;
   struct sigaction pipe; /* SIGPIPE's, as it was: ignored, since TLS may write to a closed socket */
@@ -141,12 +134,8 @@ static bool is_virtual(const struct shard_s3_client *c) {
 
 static void put_host(const struct shard_s3_client *c, char host[HOST_SIZE]) {
   bool virtual = is_virtual(c);
-  if (c->moved[0]) {
-    snprintf(host, HOST_SIZE, "%s", c->moved);
-  } else {
-    snprintf(host, HOST_SIZE, "%s%s%s", virtual ? c->options.bucket : "", virtual ? "." : "",
-             c->endpoint.host);
-  }
+  snprintf(host, HOST_SIZE, "%s%s%s", virtual ? c->options.bucket : "", virtual ? "." : "",
+           c->endpoint.host);
 }
 
 /* The canonical path of a request; malloc'd, NULL without memory. */
@@ -183,10 +172,8 @@ static size_t on_header(char *line, size_t one, size_t n, void *context) {
   struct shard_s3_request *r = s->request;
   bool another = s->answer.status != 0;
   n *= one;
-  s->heard = shard_clock_seconds();
   enum shard_s3_line kind = shard_s3_answer_read_line(&s->answer, line, n);
   if (kind == SHARD_S3_HEAD_BEGINS && another) {
-    s->received = 0;
     s->rc = r->begin ? r->begin(r->context) : 0;
     return s->rc == 0 ? n : 0; /* anything else than n ends it */
   }
@@ -199,42 +186,12 @@ static size_t on_header(char *line, size_t one, size_t n, void *context) {
 static size_t on_data(char *data, size_t one, size_t n, void *context) {
   struct slot *s = context;
   n *= one;
-  s->heard = shard_clock_seconds();
-  s->received += n;
   if (s->answer.status != 200) {
     shard_s3_answer_keep(&s->answer, data, n);
     return n;
   }
   s->rc = s->request->data ? s->request->data(s->request->context, data, n) : 0;
   return s->rc == 0 ? n : n + 1; /* anything else than n ends it */
-}
-
-/* ---- what goes ---------------------------------------------------------- */
-
-/* libcurl wants more of the body. */
-static size_t on_read(char *data, size_t one, size_t n, void *context) {
-  struct slot *s = context;
-  const struct shard_s3_body *body = s->request->body;
-  uint64_t left = body->size - s->given;
-  n *= one;
-  s->heard = shard_clock_seconds();
-  ssize_t got = pread(body->fd, data, n < left ? n : (size_t)left, (off_t)s->given);
-  if (got < 0 || (got == 0 && left > 0)) { /* the file became shorter, or the disk fails */
-    s->rc = got < 0 ? -errno : -EIO;
-    return CURL_READFUNC_ABORT;
-  }
-  s->given += (uint64_t)got;
-  return (size_t)got;
-}
-
-/* libcurl sends the body again, on another connection. */
-static int on_seek(void *context, curl_off_t offset, int origin) {
-  struct slot *s = context;
-  if (origin != SEEK_SET || offset < 0) {
-    return CURL_SEEKFUNC_CANTSEEK;
-  }
-  s->given = (uint64_t)offset;
-  return CURL_SEEKFUNC_OK;
 }
 
 /* ---- sending ------------------------------------------------------------ */
@@ -262,22 +219,14 @@ static bool sign_headers(struct slot *s, const char *host) {
   struct shard_s3_client *c = s->client;
   const struct shard_s3_account *a = c->account;
   const struct shard_s3_provider *p = c->provider;
-  const struct shard_s3_body *body = s->request->body;
-  const char *payload = body ? body->hash : EMPTY_HASH;
   char date[SHARD_SIGV4_DATE];
-  shard_sigv4_date(time(NULL) + (time_t)c->skew, date);
+  shard_sigv4_date(time(NULL), date);
   struct shard_sigv4_header headers[8];
   size_t count = 0;
   headers[count++] = (struct shard_sigv4_header){"host", host};
-  if (body && body->only_new) {
-    headers[count++] = (struct shard_sigv4_header){p->only_new.name, p->only_new.value};
-  }
   if (a->sign) {
-    headers[count++] = (struct shard_sigv4_header){p->content, payload};
+    headers[count++] = (struct shard_sigv4_header){p->content, EMPTY_HASH};
     headers[count++] = (struct shard_sigv4_header){p->date, date};
-  }
-  if (body) {
-    headers[count++] = (struct shard_sigv4_header){p->sha256, payload};
   }
   if (a->sign && a->token && p->token) {
     headers[count++] = (struct shard_sigv4_header){p->token, a->token};
@@ -293,19 +242,17 @@ static bool sign_headers(struct slot *s, const char *host) {
   for (size_t i = 0; good && i < count; i++) {
     good = add_header(s, headers[i].value == host ? "Host" : headers[i].name, headers[i].value);
   }
-  /* Do not wait for "100 Continue": a body is rarely refused, and a proxy may not know that. */
-  good = good && (!body || add_header(s, "Expect", ""));
   if (!good || !a->sign) {
     return good;
   }
   const struct shard_sigv4_key key = {a->access, a->secret, p->region ? p->region : c->region,
                                       p->service, &p->scheme};
-  const struct shard_sigv4_request r = {.method = s->request->method,
+  const struct shard_sigv4_request r = {.method = "GET",
                                         .path = s->path,
                                         .query = s->request->query ? s->request->query : "",
                                         .headers = headers,
                                         .header_count = count,
-                                        .payload = payload,
+                                        .payload = EMPTY_HASH,
                                         .date = date};
   char *authorization = shard_sigv4_sign(&key, &r);
   good = authorization && add_header(s, "Authorization", authorization);
@@ -330,15 +277,12 @@ static void clear_slot(struct slot *s) {
 
 /* Set what is sent, and who takes the reply. false: no memory. */
 static bool set_request(struct slot *s, const char *url) {
-  const struct shard_s3_request *r = s->request;
   CURL *e = s->easy;
-  bool good = true, head = strcmp(r->method, "HEAD") == 0;
+  bool good = true;
   char agent[64];
   snprintf(agent, sizeof(agent), "libshard/%s", shard_version());
   SET(CURLOPT_URL, url);
-  SET(CURLOPT_PATH_AS_IS, 1L); /* "a/../b" is a key */
-  SET(CURLOPT_CUSTOMREQUEST, r->method);
-  SET(CURLOPT_NOBODY, head ? 1L : 0L);
+  SET(CURLOPT_PATH_AS_IS, 1L);         /* "a/../b" is a key */
   SET(CURLOPT_HTTPHEADER, s->headers); /* not copied: clear_slot() frees it */
   SET(CURLOPT_USERAGENT, agent);
   SET(CURLOPT_HEADERFUNCTION, on_header);
@@ -348,14 +292,6 @@ static bool set_request(struct slot *s, const char *url) {
   SET(CURLOPT_WRITEDATA, s);
   SET(CURLOPT_ERRORBUFFER, s->error);
   SET(CURLOPT_PRIVATE, s);
-  if (r->body) {
-    SET(CURLOPT_UPLOAD, 1L);
-    SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body->size);
-    SET(CURLOPT_READFUNCTION, on_read);
-    SET(CURLOPT_READDATA, s);
-    SET(CURLOPT_SEEKFUNCTION, on_seek);
-    SET(CURLOPT_SEEKDATA, s);
-  }
   return good;
 }
 
@@ -376,6 +312,14 @@ static bool set_transport(struct slot *s) {
     SET(CURLOPT_CAINFO, c->account->ca_bundle);
     SET(CURLOPT_CAPATH, NULL); /* no other than these */
   }
+  /* A page must be there soon; an object may be large. */
+  double stall = c->options.timeout / 4.0;
+  stall = stall < STALL_LEAST ? STALL_LEAST : stall < STALL_MOST ? stall : STALL_MOST;
+  stall *= 1 << (s->request->failures < 2 ? s->request->failures : 2);
+  SET(CURLOPT_CONNECTTIMEOUT_MS, (long)(1000 * stall));
+  SET(CURLOPT_LOW_SPEED_LIMIT, SPEED_LEAST);
+  SET(CURLOPT_LOW_SPEED_TIME, (long)stall);
+  SET(CURLOPT_TIMEOUT_MS, s->request->key ? 0L : (long)(10000 * stall));
   /* What follows is good to have, not needed: the URL names the scheme. */
 #if LIBCURL_VERSION_NUM >= 0x075500
   curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, c->endpoint.tls ? "https" : "http");
@@ -394,10 +338,9 @@ static int send_request(struct slot *s, struct shard_s3_request *r, double now) 
   struct shard_s3_client *c = s->client;
   char host[HOST_SIZE], *url = NULL;
   s->request = r;
-  s->begun = s->heard = now;
+  s->begun = now;
   s->rc = 0;
-  s->stuck[0] = s->error[0] = 0;
-  s->given = s->received = 0;
+  s->error[0] = 0;
   int rc = r->begin ? r->begin(r->context) : 0;
   if (rc != 0) {
     return rc;
@@ -500,67 +443,9 @@ static void narrow_width(struct shard_s3_client *c) {
   }
 }
 
-static void change_region(struct shard_s3_client *c, struct shard_s3_request *r,
-                          const char *region) {
-  set_region(c, region);
-  send_again(c, r);
-}
-
-/* A redirect: to another region or host of a provider whose hosts we know, or within the host. */
-static void follow_redirect(struct slot *s, struct shard_s3_request *r,
-                            const struct shard_s3_fault *fault) {
-  struct shard_s3_client *c = s->client;
-  const char *region = s->answer.region[0] ? s->answer.region : fault->region;
-  if (++r->redirects > REDIRECTS_MOST) {
-    give_up(c, r, -ELOOP, "the server redirects in a circle (HTTP %ld)", s->answer.status);
-    return;
-  }
-  if (c->home && shard_s3_account_is_region(region) && strcmp(region, c->region) != 0) {
-    c->moved[0] = 0;
-    change_region(c, r, region);
-    return;
-  }
-  struct shard_s3_endpoint to;
-  char host[HOST_SIZE];
-  put_host(c, host);
-  enum shard_s3_target target = shard_s3_answer_target(&s->answer, c->endpoint.tls, host, &to);
-  bool trusted = c->home && to.tls && shard_s3_provider_owns(c->provider, to.host);
-  if (target == SHARD_S3_ELSEWHERE && trusted) {
-    snprintf(c->moved, sizeof(c->moved), "%s", to.host);
-    target = SHARD_S3_HERE;
-  }
-  if (target == SHARD_S3_HERE) {
-    retry_later(c, r, "the server redirects");
-    return;
-  }
-  const char *scheme = target == SHARD_S3_NOWHERE ? "" : to.tls ? "https://" : "http://";
-  const char *where = target != SHARD_S3_NOWHERE ? to.host
-                      : fault->endpoint[0]       ? fault->endpoint
-                                                 : "another place";
-  give_up(c, r, -EREMOTE,
-          "%s redirects to '%s%.200s', which is not followed; if it is right, set "
-          "AWS_ENDPOINT_URL_S3%s",
-          host, scheme, where, region[0] ? " and AWS_REGION" : "");
-}
-
-/* Sign by the server's clock. */
-static void set_clock(struct slot *s, struct shard_s3_request *r, const char *why) {
-  struct shard_s3_client *c = s->client;
-  if (++r->skews > SKEWS_MOST) {
-    give_up(c, r, -EACCES, "%s", why);
-    return;
-  }
-  c->skew = difftime(s->answer.date, time(NULL));
-  if (c->options.log >= SHARD_LOG_INFO) {
-    say("s3: the server's clock is %.0f s ahead", c->skew);
-  }
-  send_again(c, r);
-}
-
 /* The request is done. */
 static void hand_back(struct slot *s, struct shard_s3_request *r) {
   struct shard_s3_client *c = s->client;
-  r->status = s->answer.status;
   c->reached = true;
   c->width = c->width + 0.2 < c->options.connections ? c->width + 0.2 : c->options.connections;
   push_request(&c->done, r);
@@ -583,7 +468,6 @@ static int act_on_answer(struct slot *s, struct shard_s3_request *r, const char 
   }
   switch (v.meaning) {
   case SHARD_S3_WHOLE:
-  case SHARD_S3_STATUS:
     hand_back(s, r);
     break;
   case SHARD_S3_SLOWER:
@@ -593,15 +477,10 @@ static int act_on_answer(struct slot *s, struct shard_s3_request *r, const char 
   case SHARD_S3_LATER:
     retry_later(c, r, v.why);
     break;
-  case SHARD_S3_CLOCK:
-    set_clock(s, r, v.why);
-    break;
-  case SHARD_S3_MOVED:
-    follow_redirect(s, r, &v.fault);
-    break;
-  case SHARD_S3_RESIGN:
+  case SHARD_S3_REGION_WRONG:
     if (++r->redirects <= REDIRECTS_MOST) {
-      change_region(c, r, v.fault.region);
+      set_region(c, v.region);
+      send_again(c, r);
       break;
     }
     /* fall through */
@@ -617,9 +496,7 @@ static void act_on_failure(struct slot *s, struct shard_s3_request *r, CURLcode 
   char why[400];
   /* libcurl's words may have a proxy's URL in them, with its password. */
   snprintf(why, sizeof(why), "%s: %s", c->endpoint.host,
-           s->stuck[0]                             ? s->stuck
-           : s->error[0] && !strchr(s->error, '@') ? s->error
-                                                   : curl_easy_strerror(code));
+           s->error[0] && !strchr(s->error, '@') ? s->error : curl_easy_strerror(code));
   if (tunnel >= 400 && tunnel < 500 && tunnel != 408 && tunnel != 429) {
     give_up(c, r, -EACCES, "%s; the proxy refuses (https_proxy, no_proxy)", why);
     return;
@@ -662,7 +539,7 @@ static void finish_request(struct slot *s, CURLcode code) {
   curl_multi_remove_handle(c->multi, s->easy);
   c->running--;
   if (c->options.log >= SHARD_LOG_DEBUG) {
-    say("s3: %s %s%s%s: HTTP %ld, %.0f ms%s%s", r->method, s->path, r->query ? "?" : "",
+    say("s3: GET %s%s%s: HTTP %ld, %.0f ms%s%s", s->path, r->query ? "?" : "",
         r->query ? r->query : "", s->answer.status, 1000 * (shard_clock_seconds() - s->begun),
         code ? ", " : "", code ? curl_easy_strerror(code) : "");
   }
@@ -681,51 +558,6 @@ static void finish_request(struct slot *s, CURLcode code) {
     give_up(c, r, rc, "%s", strerror(-rc));
   }
   clear_slot(s);
-}
-
-/* Whether a request comes to nothing; slot->stuck says why. */
-static bool is_stuck(struct slot *s, double now) {
-  const struct shard_s3_request *r = s->request;
-  double timeout = s->client->options.timeout, took = now - s->begun, silent = now - s->heard;
-  double stall = timeout / 4;
-  stall = stall < STALL_LEAST ? STALL_LEAST : stall < STALL_MOST ? stall : STALL_MOST;
-  stall *= 1 << (r->failures < 2 ? r->failures : 2);
-  double most = 10 * stall < timeout + stall ? 10 * stall : timeout + stall;
-  if (r->failures > 0 &&
-      stall > r->first_failed + timeout - s->begun) { /* no longer than there is time */
-    stall = r->first_failed + timeout - s->begun;
-    stall = stall < STALL_LEAST ? STALL_LEAST : stall;
-  }
-  if (silent > stall) {
-    snprintf(s->stuck, sizeof(s->stuck), "nothing has come for %.0f s", silent);
-    return true;
-  }
-  /* A page must be there soon; an object may be large. */
-  bool slow = !r->key && took > most;
-  if (r->key && took > timeout) {
-    slow = (double)(s->received + s->given) < SPEED_LEAST * took;
-  }
-  if (slow) {
-    snprintf(s->stuck, sizeof(s->stuck), "the reply is not complete after %.0f s", took);
-  }
-  return slow;
-}
-
-/* End requests that come to nothing. */
-static void end_stuck(struct shard_s3_client *c) {
-  double now = shard_clock_seconds();
-  double lost = now - c->turned > 0.5 ? now - c->turned : 0; /* we were busy, not they */
-  for (unsigned i = 0; i < c->options.connections; i++) {
-    struct slot *s = &c->slots[i];
-    if (!s->request) {
-      continue;
-    }
-    s->heard += lost;
-    if (is_stuck(s, now)) {
-      finish_request(s, CURLE_OPERATION_TIMEDOUT);
-    }
-  }
-  c->turned = now;
 }
 
 /* ---- the interface ------------------------------------------------------ */
@@ -752,7 +584,6 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
   c->done.last = &c->done.first;
   c->width = options->connections;
   c->home = !options->account->endpoint;
-  c->turned = shard_clock_seconds();
   c->slots = calloc(options->connections, sizeof(*c->slots));
   c->multi = curl_multi_init();
   bool good =
@@ -778,7 +609,7 @@ int shard_s3_client_open(const struct shard_s3_client_options *options,
 void shard_s3_client_submit(struct shard_s3_client *client, struct shard_s3_request *request) {
   request->first_failed = request->not_before = 0;
   request->failed = false;
-  request->failures = request->damaged = request->redirects = request->skews = 0;
+  request->failures = request->damaged = request->redirects = 0;
   push_request(&client->waiting, request);
 }
 
@@ -834,7 +665,6 @@ int shard_s3_client_next(struct shard_s3_client *c, struct shard_s3_request **do
     send_waiting(c, shard_clock_seconds());
     check_multi(c, curl_multi_perform(c->multi, &(int){0}));
     finish_done(c);
-    end_stuck(c);
     if (!c->done.first && c->rc == 0) {
       check_multi(c, curl_multi_poll(c->multi, NULL, 0, wait_time(c, shard_clock_seconds()), NULL));
     }

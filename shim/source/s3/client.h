@@ -2,34 +2,21 @@
 /*
  * client.h - signed requests to one bucket, many at a time.
  *
- * The client retries what may pass by itself: 5xx, SlowDown, resets, stalls, damaged replies. If
- * the host's clock is wrong, it signs by the server's. One thread uses a client; it is not for a
- * forked child.
+ * The client retries what may pass by itself: 5xx, SlowDown, resets, stalls, damaged replies. It
+ * follows no redirect, but signs for the region that a server names. One thread uses a client; it
+ * is not for a forked child.
  */
 #pragma once
 
 #include "source/s3/s3.h"
 
-/* The body of a PUT. The file stays open, and unchanged, until the request is done. */
-struct shard_s3_body {
-  int fd; /* a regular file, sent from its beginning */
-  uint64_t size;
-  const char *hash; /* its SHA-256 in hexadecimal: signed, and kept with the object */
-  bool only_new;    /* fail if the object is there already */
-};
-
 /*
- * A request, and the functions that take its reply, NULL: not wanted. The caller owns it. It must
+ * A GET, and the functions that take its reply, NULL: not wanted. The caller owns it. It must
  * stay where it is until shard_s3_client_next() hands it back.
  */
 struct shard_s3_request {
-  const char *method;               /* "GET", "HEAD", or "PUT" with a body */
-  const char *key;                  /* of an object; NULL: the bucket itself */
-  char *query;                      /* canonical: sorted, percent-encoded */
-  const struct shard_s3_body *body; /* NULL: none */
-  /* Treat 404 and 412 as answers: hand the request back with `status`; end() is not called. */
-  bool wants_status;
-  long status; /* of the reply; set when the request is handed back */
+  const char *key; /* of an object; NULL: the bucket itself */
+  char *query;     /* canonical: sorted, percent-encoded */
   /* A reply begins. What came of an earlier one is void. 0, or a negative errno, which ends the
    * client. Called at least once for each try. */
   int (*begin)(void *context);
@@ -48,7 +35,7 @@ struct shard_s3_request {
   /* Of the client alone. */
   struct shard_s3_request *next;
   double first_failed, not_before; /* monotonic seconds */
-  unsigned failures, damaged, redirects, skews;
+  unsigned failures, damaged, redirects;
 };
 
 struct shard_s3_client;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 
 /* The first one that is not before `name`; with `behind`, not equal to it either. */
 static size_t find_first(const struct shard_s3_folders *f, const char *name, size_t n,
@@ -33,7 +33,7 @@ int shard_s3_folders_add(struct shard_s3_folders *f, const char *name, size_t n,
   if (f->count == SHARD_S3_FOLDERS_MOST || n > SHARD_S3_KEY_MAX) {
     return 0;
   }
-  struct shard_s3_folder *list = shard_grow(f->list, f->count, 1, &f->room, sizeof(*list));
+  struct shard_s3_folder *list = shard_array_grow(f->list, f->count, 1, &f->room, sizeof(*list));
   char *copy = malloc(n);
   f->list = list ? list : f->list;
   if (!list || !copy) {

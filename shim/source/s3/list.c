@@ -105,7 +105,8 @@ static int compare(const struct shard_s3_text *a, const struct shard_s3_text *b)
 
 static int on_begin(void *context) {
   struct asking *a = context;
-  return shard_s3_page_begin(&a->page);
+  shard_s3_page_begin(&a->page);
+  return 0;
 }
 
 static int on_data(void *context, const char *data, size_t size) {
@@ -160,7 +161,7 @@ static int on_keys_end(void *context, const char **why) {
   const struct shard_s3_page *p = &r->ask.page;
   int rc = on_end(context, why);
   rc = rc ? rc : check_keys(r);
-  if (rc == 0 && p->truncated && !p->token && (!p->token_masked || p->count == 0)) {
+  if (rc == 0 && p->truncated && !p->token) {
     rc = fail(r, "the server says that there is more, but not how to get it "
                  "(IsTruncated without NextContinuationToken)");
   }
@@ -220,25 +221,16 @@ static void end_range(struct range *r) {
   r->live = false;
 }
 
-/* Tell the parent what follows its end: it may be split again. */
-static void tell_parent(struct range *r, const char *key, size_t n) {
-  struct range *parent = r->parent;
-  if (!parent) {
-    return;
-  }
-  parent->probes--;
-  r->parent = NULL;
-  size_t i = key ? shard_s3_split_shared(key, n, parent->at.bytes, parent->at.length) : 0;
-  if (key && i < n && i < SHARD_S3_KEY_MAX) {
-    unsigned byte = (unsigned char)key[i];
-    parent->seen.bits[i][byte / 64] |= 1ULL << (byte % 64);
+/* The range has an answer: its parent may be split again. */
+static void tell_parent(struct range *r) {
+  if (r->parent) {
+    r->parent->probes--;
+    r->parent = NULL;
   }
 }
 
 static bool is_past(const struct range *r, const char *key, size_t n) {
-  const char *stop = r->lister->listing->end_before;
-  return (r->has_end && shard_codec_compare_bytes(key, n, r->end.bytes, r->end.length) > 0) ||
-         (stop && shard_codec_compare_bytes(key, n, stop, strlen(stop)) >= 0);
+  return r->has_end && shard_codec_compare_bytes(key, n, r->end.bytes, r->end.length) > 0;
 }
 
 static double page_of(const struct lister *l) {
@@ -415,9 +407,6 @@ static int take_page(struct range *r) {
   r->page_keys = r->page_folders = 0;
   enter_folder(r);
   while ((key = shard_s3_page_key(p, &at, &n)) != NULL) {
-    if (!before) {
-      tell_parent(r, key, n);
-    }
     bool turn = before ? note_turn(l, before, before_length, key, n)
                        : r->listed && note_turn(l, r->at.bytes, r->at.length, key, n);
     past = is_past(r, key, n);
@@ -437,7 +426,7 @@ static int take_page(struct range *r) {
     before_length = n;
     r->page_keys++;
   }
-  tell_parent(r, NULL, 0);
+  tell_parent(r);
   if (!r->listed && r->page_keys == 0 && (past || !p->truncated)) {
     tell_others(r, past ? key : NULL, n);
   }
@@ -624,7 +613,7 @@ static struct range *new_range(struct lister *l) {
   if (r) {
     r->lister = l;
     r->ask.request = (struct shard_s3_request){
-        .method = "GET", .begin = on_begin, .data = on_data, .end = on_keys_end, .context = r};
+        .begin = on_begin, .data = on_data, .end = on_keys_end, .context = r};
     l->ranges[l->count++] = r;
   }
   return r;
@@ -755,15 +744,7 @@ static int list_ranges(struct lister *l) {
   if (!r) {
     return -ENOMEM;
   }
-  const char *after = l->listing->start_after, *stop = l->listing->end_before;
   r->live = true;
-  if (after) {
-    set_text(&r->at, after, strlen(after));
-  }
-  if (stop && strncmp(stop, l->listing->url.prefix, l->prefix) == 0) {
-    set_text(&r->end, stop, strlen(stop));
-    r->has_end = true;
-  }
   int rc = ask_page(r);
   struct shard_s3_request *done;
   /* Do not wait for folders that need a retry. */
@@ -781,7 +762,6 @@ int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size)
       .listing = listing, .prefix = strlen(listing->url.prefix), .err = err, .size = size};
   l.search.ask.page.folders = true;
   l.search.ask.request = (struct shard_s3_request){
-      .method = "GET",
       .begin = on_begin,
       .data = on_data,
       .end = on_end,
@@ -794,13 +774,6 @@ int shard_s3_list_keys(struct shard_s3_listing *listing, char *err, size_t size)
                                             .log = listing->log};
   err[0] = 0;
   listing->keys = listing->requests = listing->retries = 0;
-  const char *const limits[] = {listing->start_after, listing->end_before};
-  for (size_t i = 0; i < 2; i++) {
-    if (limits[i] && strlen(limits[i]) > SHARD_S3_KEY_MAX) {
-      return shard_error_set(err, size, -EINVAL, "'%.60s...' is longer than a key can be",
-                             limits[i]);
-    }
-  }
   l.ranges = calloc(listing->connections, sizeof(struct range *));
   if (!l.ranges) {
     return shard_error_set(err, size, -ENOMEM, "out of memory");

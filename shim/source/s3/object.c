@@ -1,61 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * object.c - whole objects, from and to files.
+ * object.c - whole objects, to files.
  *
- * A PUT carries its body's SHA-256: the request is signed with it, and the object keeps it. A GET
- * is checked against that. Objects that others have put have none: if they were put in one piece,
- * and are not encrypted with a key of their own, their ETag is their MD5. Of the rest only the
- * length can be checked.
+ * If an object was put in one piece, and is not encrypted with a key of its own, its ETag is its
+ * MD5, and is compared. Of the rest only the length can be checked here; a listing has checksums of
+ * its own.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/hex.h"
 #include "build/spool.h"
 #include "listing/format.h"
 #include "source/s3/client.h"
 #include "source/s3/provider.h"
 #include "source/s3/s3.h"
-#include "source/s3/sigv4.h"
 
-#define PUT_MOST (5ULL << 30) /* bytes of a PUT */
-#define ETAG 80               /* with NUL, without quotes */
-#define SMALL (1 << 20)       /* bytes of an object that is got whole, whatever it is */
-
-/* ---- digests ------------------------------------------------------------ */
-
-/* Write the digest in hexadecimal, and free the context. false: OpenSSL fails, or there is none. */
-static bool end_digest(EVP_MD_CTX **context, char hex[SHARD_SIGV4_HASH]) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned n = 0;
-  bool good = *context && EVP_DigestFinal_ex(*context, digest, &n) == 1 && n <= 32;
-  EVP_MD_CTX_free(*context);
-  *context = NULL;
-  if (good) {
-    shard_hex_print(hex, digest, n);
-  }
-  return good;
-}
-
-/* NULL: no memory, or OpenSSL does not have it, as MD5 where FIPS is in force. */
-static EVP_MD_CTX *begin_digest(const EVP_MD *kind) {
-  EVP_MD_CTX *context = EVP_MD_CTX_new();
-  if (context && EVP_DigestInit_ex(context, kind, NULL) != 1) {
-    EVP_MD_CTX_free(context);
-    context = NULL;
-  }
-  return context;
-}
-
-/* ---- get ---------------------------------------------------------------- */
+#define ETAG 80         /* with NUL, without quotes */
+#define SMALL (1 << 20) /* bytes of an object that is got whole, whatever it is */
 
 struct getting {
   int fd;
@@ -65,21 +31,21 @@ struct getting {
   unsigned char head[sizeof(struct shard_header)];
   uint64_t received, length;
   bool has_length, opaque; /* opaque: the ETag is not an MD5 */
-  char sha256[SHARD_SIGV4_HASH], etag[ETAG];
-  EVP_MD_CTX *sha256_now, *md5_now; /* md5_now NULL: this OpenSSL has none */
+  char etag[ETAG];
+  EVP_MD_CTX *md5; /* NULL: this OpenSSL has none, as where FIPS is in force */
   char why[200];
 };
 
 static int get_begin(void *context) {
   struct getting *g = context;
-  EVP_MD_CTX_free(g->sha256_now);
-  EVP_MD_CTX_free(g->md5_now);
-  *g = (struct getting){.fd = g->fd,
-                        .manifest_max = g->manifest_max,
-                        .strange = g->strange,
-                        .sha256_now = begin_digest(EVP_sha256()),
-                        .md5_now = begin_digest(EVP_md5())};
-  return g->sha256_now ? 0 : -ENOMEM;
+  EVP_MD_CTX_free(g->md5);
+  *g = (struct getting){
+      .fd = g->fd, .manifest_max = g->manifest_max, .strange = g->strange, .md5 = EVP_MD_CTX_new()};
+  if (g->md5 && EVP_DigestInit_ex(g->md5, EVP_md5(), NULL) != 1) {
+    EVP_MD_CTX_free(g->md5);
+    g->md5 = NULL;
+  }
+  return 0;
 }
 
 /* The ETag without quotes. weak: it begins with W/, so the object may come in another form. */
@@ -109,11 +75,7 @@ static void get_header(void *context, const char *line, size_t n) {
   } else if (read_etag(line, n, g->etag, &weak)) {
     g->opaque |= weak;
   } else {
-    enum shard_s3_fact fact = shard_s3_provider_read(line, n, value, sizeof(value));
-    g->opaque |= fact == SHARD_S3_ENCRYPTED;
-    if (fact == SHARD_S3_SHA256) {
-      snprintf(g->sha256, sizeof(g->sha256), "%s", value);
-    }
+    g->opaque |= shard_s3_provider_read(line, n, value, sizeof(value)) == SHARD_S3_ENCRYPTED;
   }
 }
 
@@ -177,8 +139,7 @@ static int get_data(void *context, const char *data, size_t size) {
     }
     size = g->enough && size > sizeof(g->head) ? sizeof(g->head) : size;
   }
-  if (EVP_DigestUpdate(g->sha256_now, data, size) != 1 ||
-      (g->md5_now && EVP_DigestUpdate(g->md5_now, data, size) != 1)) {
+  if (g->md5 && EVP_DigestUpdate(g->md5, data, size) != 1) {
     return -ENOMEM;
   }
   rc = shard_spool_write_at(g->fd, data, size, (off_t)g->received);
@@ -188,10 +149,11 @@ static int get_data(void *context, const char *data, size_t size) {
 
 static int get_end(void *context, const char **why) {
   struct getting *g = context;
-  char now[SHARD_SIGV4_HASH];
-  bool has_sha256 = strlen(g->sha256) == 64 && strspn(g->sha256, "0123456789abcdef") == 64;
-  bool has_md5 = !has_sha256 && !g->opaque && g->md5_now && strlen(g->etag) == 32 &&
-                 strspn(g->etag, "0123456789abcdef") == 32;
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  char now[2 * EVP_MAX_MD_SIZE + 1] = "";
+  unsigned digits = 0;
+  bool has_md5 =
+      !g->opaque && g->md5 && strlen(g->etag) == 32 && strspn(g->etag, "0123456789abcdef") == 32;
   *why = g->why;
   if (!is_told(g)) {
     return -EBADMSG;
@@ -199,12 +161,9 @@ static int get_end(void *context, const char **why) {
   if (g->length != g->received) {
     snprintf(g->why, sizeof(g->why), "%llu of %llu bytes have come",
              (unsigned long long)g->received, (unsigned long long)g->length);
-  } else if ((has_sha256 && !end_digest(&g->sha256_now, now)) ||
-             (has_md5 && !end_digest(&g->md5_now, now))) {
+  } else if (has_md5 && EVP_DigestFinal_ex(g->md5, digest, &digits) != 1) {
     return -ENOMEM; /* do not take it unchecked */
-  } else if (has_sha256 && strcmp(now, g->sha256) != 0) {
-    snprintf(g->why, sizeof(g->why), "what has come does not have the SHA-256 it was put with");
-  } else if (has_md5 && strcmp(now, g->etag) != 0) {
+  } else if (shard_hex_print(now, digest, digits), has_md5 && strcmp(now, g->etag) != 0) {
     snprintf(g->why, sizeof(g->why), "what has come does not have the MD5 that its ETag tells");
   } else {
     return ftruncate(g->fd, (off_t)g->received) == 0
@@ -217,8 +176,7 @@ static int get_end(void *context, const char **why) {
 int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_t manifest_max,
                         int fd, char *err, size_t size) {
   struct getting g = {.fd = fd, .manifest_max = manifest_max};
-  struct shard_s3_request *done, request = {.method = "GET",
-                                            .key = key,
+  struct shard_s3_request *done, request = {.key = key,
                                             .begin = get_begin,
                                             .header = get_header,
                                             .data = get_data,
@@ -241,131 +199,6 @@ int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_
   } else if (rc < 0) {
     snprintf(err, size, "%s", shard_s3_client_error(client));
   }
-  EVP_MD_CTX_free(g.sha256_now);
-  EVP_MD_CTX_free(g.md5_now);
+  EVP_MD_CTX_free(g.md5);
   return rc < 0 ? rc : 0;
-}
-
-/* ---- put ---------------------------------------------------------------- */
-
-/* A PUT under way, or the HEAD that follows it. */
-struct putting {
-  struct shard_s3_request request;
-  struct shard_s3_body body;
-  char hash[SHARD_SIGV4_HASH], there[SHARD_SIGV4_HASH]; /* SHA-256; there: of the object */
-  bool asks;
-};
-
-static void put_header(void *context, const char *line, size_t n) {
-  struct putting *p = context;
-  char value[sizeof(p->there)];
-  if (shard_s3_provider_read(line, n, value, sizeof(value)) == SHARD_S3_SHA256) {
-    memcpy(p->there, value, sizeof(value));
-  }
-}
-
-/* Ask whose object is there: its SHA-256 tells. */
-static void ask_owner(struct putting *p, struct shard_s3_client *client) {
-  p->asks = true;
-  p->request.method = "HEAD";
-  p->request.body = NULL;
-  p->request.header = put_header;
-  shard_s3_client_submit(client, &p->request);
-}
-
-/* Size and SHA-256 of an open file. 0 or -errno. */
-static int hash_file(struct putting *p) {
-  char chunk[65536];
-  struct stat st;
-  ssize_t n = 0;
-  EVP_MD_CTX *digest = begin_digest(EVP_sha256());
-  if (!digest) {
-    return -ENOMEM;
-  }
-  while ((n = pread(p->body.fd, chunk, sizeof(chunk), (off_t)p->body.size)) > 0) {
-    if (EVP_DigestUpdate(digest, chunk, (size_t)n) != 1) {
-      EVP_MD_CTX_free(digest);
-      return -ENOMEM;
-    }
-    p->body.size += (uint64_t)n;
-  }
-  int rc = n < 0 || fstat(p->body.fd, &st) != 0 ? -errno
-           : !S_ISREG(st.st_mode)               ? -EINVAL
-           : p->body.size > PUT_MOST            ? -EFBIG
-                                                : 0;
-  return end_digest(&digest, p->hash) || rc ? rc : -ENOMEM;
-}
-
-/* Open, hash and submit a file. 0, or a negative errno and a line in err[size]. */
-static int begin_put(struct putting *p, struct shard_s3_client *client,
-                     const struct shard_s3_upload *upload, const char *bucket, char *err,
-                     size_t size) {
-  *p = (struct putting){
-      .request = {.method = "PUT", .key = upload->key, .wants_status = upload->only_new},
-      .body = {.fd = open(upload->file, O_RDONLY | O_CLOEXEC), .only_new = upload->only_new}};
-  p->body.hash = p->hash;
-  p->request.body = &p->body;
-  p->request.context = p;
-  int rc = p->body.fd < 0 ? -errno : hash_file(p);
-  if (rc == -EFBIG) {
-    snprintf(err, size,
-             "s3://%s/%.400s: more than 5 GiB cannot be put in one piece; write it to a file, and "
-             "copy that with a tool that puts it in parts",
-             bucket, upload->key);
-  } else if (rc != 0) {
-    snprintf(err, size, "cannot read '%.300s': %s", upload->file, strerror(-rc));
-  } else {
-    shard_s3_client_submit(client, &p->request);
-  }
-  if (rc != 0 && p->body.fd >= 0) {
-    close(p->body.fd);
-  }
-  p->body.fd = rc ? -1 : p->body.fd;
-  return rc;
-}
-
-int shard_s3_object_put(struct shard_s3_client *client, const char *bucket, unsigned lanes,
-                        const struct shard_s3_upload *uploads, size_t count, char *err,
-                        size_t size) {
-  struct putting *all = calloc(lanes, sizeof(*all));
-  if (!all) {
-    return shard_error_set(err, size, -ENOMEM, "out of memory");
-  }
-  int rc = 0;
-  size_t begun = 0;
-  struct shard_s3_request *done;
-  for (unsigned i = 0; i < lanes; i++) {
-    all[i].body.fd = -1;
-  }
-  for (unsigned i = 0; rc == 0 && i < lanes && begun < count; i++) {
-    rc = begin_put(&all[i], client, &uploads[begun++], bucket, err, size);
-  }
-  bool told = rc != 0;
-  while (rc == 0 && (rc = shard_s3_client_next(client, &done)) == 1) {
-    struct putting *p = done->context;
-    rc = 0;
-    /* The object was to be new, and is there. It may be ours, if a first reply was lost. */
-    if (done->status == 412 && done->failures > 0) {
-      ask_owner(p, client);
-      continue;
-    }
-    close(p->body.fd);
-    p->body.fd = -1;
-    if (done->status == 412 || (p->asks && strcmp(p->there, p->hash) != 0)) {
-      rc = -EEXIST;
-      snprintf(err, size, "s3://%s/%.400s: the object is there already", bucket, p->request.key);
-      told = true;
-    } else if (begun < count) {
-      rc = begin_put(p, client, &uploads[begun++], bucket, err, size);
-      told = rc != 0;
-    }
-  }
-  if (rc < 0 && !told) {
-    snprintf(err, size, "%s", shard_s3_client_error(client));
-  }
-  for (unsigned i = 0; i < lanes; i++) {
-    shard_file_close(all[i].body.fd);
-  }
-  free(all);
-  return rc;
 }

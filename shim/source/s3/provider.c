@@ -2,8 +2,6 @@
 /*
  * provider.c - Google Cloud Storage's XML API with HMAC keys:
  *
- *   - takes If-None-Match for reads alone, and has x-goog-if-generation-match for writes
- *     (https://cloud.google.com/storage/docs/request-preconditions);
  *   - knows x-goog- headers only in requests that have no x-amz- ones, and are signed its own way
  *     (https://cloud.google.com/storage/docs/aws-simple-migration,
  *     https://cloud.google.com/storage/docs/authentication/signatures);
@@ -22,8 +20,7 @@
 /* What Amazon's servers and those made after them have in common. */
 #define S3_ITSELF                                                                                  \
   .service = "s3", .scheme = SHARD_SIGV4_AWS, .content = "x-amz-content-sha256",                   \
-  .date = "x-amz-date", .token = "x-amz-security-token", .only_new = {"if-none-match", "*"},       \
-  .sha256 = "x-amz-meta-sha256", .bucket_region = "x-amz-bucket-region",                           \
+  .date = "x-amz-date", .token = "x-amz-security-token", .bucket_region = "x-amz-bucket-region",   \
   .payer = "x-amz-request-payer", .owner = "x-amz-expected-bucket-owner",                          \
   .encrypted = {{"x-amz-server-side-encryption", "AES256"},                                        \
                 {"x-amz-server-side-encryption-customer-algorithm", NULL}}
@@ -36,8 +33,6 @@ static const struct shard_s3_provider providers[] = {
      .scheme = {"GOOG4-HMAC-SHA256", "GOOG4", "goog4_request"},
      .content = "x-goog-content-sha256",
      .date = "x-goog-date",
-     .only_new = {"x-goog-if-generation-match", "0"},
-     .sha256 = "x-goog-meta-sha256",
      .encrypted = {{"x-goog-encryption-algorithm", NULL},
                    {"x-goog-encryption-kms-key-name", NULL}}},
     {.name = "Amazon S3",
@@ -58,10 +53,6 @@ static bool owns_host(const struct shard_s3_provider *p, const char *host, size_
     }
   }
   return false;
-}
-
-bool shard_s3_provider_owns(const struct shard_s3_provider *provider, const char *host) {
-  return owns_host(provider, host, strlen(host));
 }
 
 const struct shard_s3_provider *shard_s3_provider_of(const char *host) {
@@ -117,9 +108,6 @@ enum shard_s3_fact shard_s3_provider_read(const char *line, size_t length, char 
                                           size_t size) {
   for (size_t i = 0; i < COUNT(providers); i++) {
     const struct shard_s3_provider *p = &providers[i];
-    if (shard_s3_head_value(line, length, p->sha256, value, size)) {
-      return SHARD_S3_SHA256;
-    }
     if (p->bucket_region && shard_s3_head_value(line, length, p->bucket_region, value, size)) {
       return SHARD_S3_REGION;
     }

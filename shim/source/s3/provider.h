@@ -23,15 +23,9 @@ struct shard_s3_provider {
   const char *service; /* in the scope */
   const char *region;  /* in the scope; NULL: the account's */
   struct shard_sigv4_scheme scheme;
-  /* Headers of requests: the body's hash, the time, the session token (NULL: it has none), and what
-   * makes a PUT fail if the object is there. */
+  /* Headers of requests: the body's hash, the time, the session token (NULL: it has none). */
   const char *content, *date, *token;
   const char *payer, *owner; /* who pays, and whose the bucket must be; NULL: it has none */
-  struct {
-    const char *name, *value;
-  } only_new;
-  /* Headers of requests and replies: the SHA-256 that an object is kept with. */
-  const char *sha256;
   /* Headers of replies: the bucket's region (NULL: not told), and those that say that an object is
    * encrypted, such that its ETag is no MD5; not so with the value `plain`. */
   const char *bucket_region;
@@ -50,12 +44,8 @@ const struct shard_s3_provider *shard_s3_provider_home(void);
 void shard_s3_provider_host(const struct shard_s3_provider *provider, const char *region,
                             char *host, size_t size);
 
-/* Whether a host without a port is one of its own, so that requests may follow a redirect there. */
-bool shard_s3_provider_owns(const struct shard_s3_provider *provider, const char *host);
-
 enum shard_s3_fact {
   SHARD_S3_NO_FACT,
-  SHARD_S3_SHA256,    /* of the object */
   SHARD_S3_REGION,    /* of the bucket */
   SHARD_S3_ENCRYPTED, /* the ETag is no MD5 */
 };

@@ -2,19 +2,20 @@
 /*
  * s3.h - a bucket as a source of names (shardctl only).
  *
+ *   s3.h           declarations that the modules share
  *   url.c          s3://bucket/prefix, endpoints, percent-encoding
  *   account.c      keys, region and endpoint, as AWS tools find them
  *   provider.c     where servers differ: a row for each; lines of a reply's head
  *   sigv4.c        signatures
  *   client.c       requests: connections, retries, redirects
  *   answer.c       what an answer means
- *   fault.c        the XML of an error
- *   page.c         the XML of a page of ListObjectsV2
+ *   xml.c          elements of a reply
+ *   page.c         a page of ListObjectsV2
  *   list.c         a prefix listed in ranges, in parallel
  *   split.c        where to divide a range of keys
  *   folders.c      folders that are known by name
- *   bucket.c       keys become names of a listing
- *   object.c       whole objects, from and to files
+ *   prefix.c       keys become names of a listing
+ *   object.c       whole objects, to files
  */
 #pragma once
 
@@ -45,10 +46,6 @@ int shard_s3_url_parse(const char *text, struct shard_s3_url *url, char *err, si
 
 /* Write text percent-encoded, as signatures want it: not A-Z a-z 0-9 - _ . ~ and, if kept, /. */
 void shard_s3_url_escape(FILE *out, const char *text, size_t length, bool keep_slash);
-
-/* Decode %XX, and + as a blank, in place. The new length, or -1 if a % is not followed by two
- * digits. */
-ssize_t shard_s3_url_unescape(char *text, size_t length);
 
 /* An endpoint, in its parts. */
 struct shard_s3_endpoint {
@@ -97,7 +94,6 @@ struct shard_s3_listing {
   unsigned connections;
   unsigned timeout;         /* seconds; a page that has failed for so long is given up */
   enum shard_log_level log; /* debug: a line on stderr for each request */
-  const char *start_after, *end_before; /* whole keys, exclusive; NULL: none */
   /* Takes a key, which ends with NUL, on the caller's thread. Each key comes once; they come in no
    * order. 0, or a negative errno, which ends the listing. */
   int (*key)(void *context, const char *key, size_t length);
@@ -123,16 +119,3 @@ struct shard_s3_client;
  */
 int shard_s3_object_get(struct shard_s3_client *client, const char *key, uint64_t manifest_max,
                         int fd, char *err, size_t size);
-
-struct shard_s3_upload {
-  const char *key, *file;
-  bool only_new; /* -EEXIST if the object is there already */
-};
-
-/*
- * Put files into the bucket, so many at a time. Each object appears whole or not at all. 0, or a
- * negative errno and a line in err[size]: then some of the objects may be there.
- */
-int shard_s3_object_put(struct shard_s3_client *client, const char *bucket, unsigned lanes,
-                        const struct shard_s3_upload *uploads, size_t count, char *err,
-                        size_t size);

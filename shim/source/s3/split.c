@@ -10,14 +10,13 @@
  *   range ends there, for all positions before it, too. If something does, its first page tells
  *   more. The steps grow tenfold, and several are taken at a time.
  * - Where bytes vary, we read a key as a number with a digit for each byte. A page then tells how
- *   many keys a stretch of numbers holds, and a range can be divided in any proportion. If no text
- *   lies between (odd bytes), we look at the positions one by one.
+ *   many keys a stretch of numbers holds, and a range can be divided in any proportion.
  */
 #include "source/s3/split.h"
 
 #include <string.h>
 
-#include "base/plain.h"
+#include "base/utf8.h"
 
 void shard_s3_split_note(struct shard_s3_seen *seen, const char *before, size_t before_length,
                          const char *key, size_t length) {
@@ -192,7 +191,7 @@ static bool complete_from(struct shard_s3_text *t, size_t *good) {
                                                               : 0x80);
     }
     /* U+FFFE and U+FFFF cannot stand in the XML that repeats it. */
-    if (lead == 0 || shard_plain_character(t->bytes + i) == 0 ||
+    if (lead == 0 || shard_utf8_character(t->bytes + i) == 0 ||
         (lead == 0xef && memcmp(t->bytes + i + 1, "\xbf\xbe", 2) >= 0)) {
       return false;
     }
@@ -270,20 +269,6 @@ static size_t first_varied(const struct shard_s3_span *s, size_t from, struct ru
   return from;
 }
 
-/* Divide in half at this position. */
-static bool halve_at(const struct shard_s3_span *s, const struct ruler *r, size_t position,
-                     int upper, struct shard_s3_text *middle) {
-  if (position - r->from >= r->count) {
-    return false;
-  }
-  const struct alphabet *a = &r->at[position - r->from];
-  int lower = position < s->at->length ? (unsigned char)s->at->bytes[position] + 1 : 0;
-  int first = lower < 256 ? count_below(a, (unsigned)lower) : count_bytes(a);
-  int end = upper < 256 ? count_below(a, (unsigned)upper) : count_bytes(a);
-  return first < end && try_byte(s, s->at->bytes, position,
-                                 (int)member_at(a, first + (end - 1 - first) / 2), middle);
-}
-
 /* The text whose number is `value`, to within `tolerance`. */
 static bool text_at(const struct shard_s3_span *s, const struct ruler *r, double value,
                     double tolerance, struct shard_s3_text *middle) {
@@ -341,15 +326,7 @@ bool shard_s3_split_between(const struct shard_s3_span *s, double part,
   if (upper < 256 && varied == from) {
     end = place_key(&r, s->end->bytes, s->end->length);
   }
-  if (end > now && text_at(s, &r, now + part * (end - now), (end - now) / 512, middle)) {
-    return true;
-  }
-  for (size_t i = varied; i <= s->at->length; i++) {
-    if (halve_at(s, &r, i, i == from ? upper : 256, middle)) {
-      return true;
-    }
-  }
-  return false;
+  return end > now && text_at(s, &r, now + part * (end - now), (end - now) / 512, middle);
 }
 
 double shard_s3_split_left(const struct shard_s3_span *s, const struct shard_s3_text *first,

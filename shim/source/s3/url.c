@@ -5,7 +5,6 @@
 #include <strings.h>
 
 #include "base/error.h"
-#include "base/hex.h"
 #include "source/s3/s3.h"
 
 static bool is_alnum(char c) {
@@ -52,33 +51,6 @@ void shard_s3_url_escape(FILE *out, const char *text, size_t length, bool keep_s
       fprintf(out, "%%%02X", (unsigned char)c);
     }
   }
-}
-
-ssize_t shard_s3_url_unescape(char *text, size_t length) {
-  size_t k = 0;
-  /* Some servers write a blank as +. A plus sign is %2B everywhere. */
-  for (char *plus = text; (plus = memchr(plus, '+', length - (size_t)(plus - text))) != NULL;) {
-    *plus = ' ';
-  }
-  for (size_t i = 0; i < length;) {
-    const char *next = memchr(text + i, '%', length - i);
-    size_t plain = next ? (size_t)(next - text) - i : length - i;
-    if (k < i) {
-      memmove(text + k, text + i, plain);
-    }
-    k += plain;
-    i += plain;
-    if (next) {
-      int high = i + 2 < length ? shard_hex_digit(text[i + 1]) : -1,
-          low = high < 0 ? -1 : shard_hex_digit(text[i + 2]);
-      if (low < 0) {
-        return -1;
-      }
-      text[k++] = (char)(high * 16 + low);
-      i += 3;
-    }
-  }
-  return (ssize_t)k;
 }
 
 int shard_s3_url_parse_endpoint(const char *text, struct shard_s3_endpoint *endpoint) {

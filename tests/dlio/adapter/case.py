@@ -8,11 +8,11 @@ import unittest
 
 import dlio_benchmark.utils.config as config
 import numpy as np
-from _libshard import listing, sequences, shuffles
+from _libshard import mapped_listing as listing, sequences, shuffles
 from dlio_benchmark.utils.utility import DLIOMPI
 
 from . import cases
-from .plain import CACHE, FEW, WORK, data, exact, replaced
+from .plain import CACHE, FEW, WORK, data, outcome, replaced, state
 
 if multiprocessing.parent_process() is None:
     DLIOMPI.get_instance().set_parent_values(0, 1)
@@ -30,22 +30,6 @@ def pair(count=FEW, size=None, prefix=None):
             sequences.FileList(names, prefix)[:size])
 
 
-def outcome(function, *args):
-    """(what it returns or raises, the generator's state after), from one state."""
-    np.random.seed(99)
-    np.random.normal()  # leaves half a pair of normal numbers behind: part of the state
-    try:
-        result = exact(function(*args))
-    except Exception as error:  # pylint: disable=broad-except
-        result = type(error).__name__, str(error)
-    return result, state()
-
-
-def state():
-    name, keys, *rest = np.random.get_state()
-    return name, keys.tobytes(), rest
-
-
 def shuffle_both(real, lazy, seed):
     """The orders must then be equal."""
     np.random.seed(seed)
@@ -61,8 +45,8 @@ def permutation_files():
 
 
 def short(length):
-    """Permutations longer than this are kept in files."""
-    return replaced(shuffles.Permutation, "SHORT", length)
+    """A pickle of a permutation that is longer than this keeps it in a file."""
+    return replaced(shuffles, "SHORT", length)
 
 
 class Case(unittest.TestCase):

@@ -1,7 +1,5 @@
 """DLIO's function and the adapter's on one small list that is drawn at random."""
-import collections.abc
 import enum
-import hashlib
 import importlib
 import inspect
 import os
@@ -9,48 +7,14 @@ import pickle
 import random
 import types
 
-from _libshard.listing import Listing
+from _libshard.mapped_listing import Listing
 from _libshard.sequences import FileList
 
 from . import reading
+from .plain import exact, outcome
 
 LOGGER = types.SimpleNamespace(**dict.fromkeys(
     ("debug", "info", "warning", "error", "output"), lambda *a, **k: None))  # says nothing
-
-
-def exact(value):
-    """A value as JSON, with the types of numbers, and the order of dicts; lists and what acts as
-    one alike."""
-    if isinstance(value, str):
-        return str(value)
-    if value is None or type(value) in (bool, int, float):
-        return value
-    if isinstance(value, collections.abc.Mapping):
-        return {"dict": [[exact(k), exact(v)] for k, v in value.items()]}
-    if isinstance(value, collections.abc.Sequence) and not isinstance(value, bytes):
-        kind = "tuple" if isinstance(value, tuple) else "list"
-        return {kind: [exact(one) for one in value]}
-    if type(value).__module__ == "numpy":
-        if value.ndim == 0:
-            return {type(value).__name__: value.tolist()}
-        return {"array": [str(value.dtype), value.shape,
-                          hashlib.sha256(value.tobytes()).hexdigest()[:16]]}
-    if hasattr(type(value), "items") and hasattr(type(value), "__getitem__"):  # VirtualIndexMap
-        keys = list(value)
-        return {"map": [[exact(k), exact(v)] for k, v in value.items()],
-                "keys": [exact(k) for k in keys], "values": [exact(value[k]) for k in keys],
-                "has": [k in value for k in (-1, 0, len(keys) - 1, len(keys), *keys[-1:])],
-                "len": len(value), "text": repr(value)}
-    return "%s %s" % (type(value).__name__, value) if hasattr(value, "name") else type(
-        value).__name__
-
-
-def state():
-    """A hash of numpy's generator."""
-    import numpy
-
-    kind, keys, *rest = numpy.random.get_state()
-    return hashlib.sha256(keys.tobytes() + repr((kind, rest)).encode()).hexdigest()[:16]
 
 
 def original(method):
@@ -150,22 +114,9 @@ class At:
     def note(self, **inputs):
         self.noted.update(inputs)
 
-    @staticmethod
-    def outcome(function):
-        """(what it returns or raises, the generator's state after), from one state."""
-        import numpy
-
-        numpy.random.seed(99)
-        numpy.random.normal()  # leaves half a pair of normal numbers behind: part of the state
-        try:
-            result = exact(function())
-        except Exception as error:  # pylint: disable=broad-except
-            result = "%s: %s" % (type(error).__name__, error)
-        return result, state()
-
     def alike(self, run, theirs, ours):
         """What comes of run(*theirs), as run(*ours) must."""
-        self.same(*(self.outcome(lambda side=side: run(*side)) for side in (theirs, ours)))
+        self.same(*(outcome(run, *side) for side in (theirs, ours)))
 
     def told(self):
         """The input of this case."""
@@ -217,8 +168,7 @@ def make_maps(at, method):
     rest, made = (total, epoch)[:len(_takes(method)) - 2], []
     for function, files in ((original(method), real), (method, lazy)):
         at.args.samples_per_thread = None
-        made.append((*at.outcome(lambda function=function, files=files: function(
-            at.args, files, *rest)), at.args.samples_per_thread))
+        made.append((*outcome(function, at.args, files, *rest), at.args.samples_per_thread))
     at.same(*made)
     return real, lazy, rest, made[0]
 
@@ -288,7 +238,7 @@ def reader(at):
         own = list(args.train_global_index_map)
         for sample in random.Random(order).choices(own, k=3 * len(own)) if own else ():
             one.read_index(sample, 1)
-        return [calls, sorted((k, v is None) for k, v in one.open_file_map.items())]
+        return [calls, sorted(k for k, v in one.open_file_map.items() if v is not None)]
 
     at.alike(run, *((files,) for files in at.pair(length)))
     if "index" not in told[0]:
@@ -298,9 +248,8 @@ def reader(at):
     parts = told[1].index("index")
     at.same(wanted, [call[1:] for call in told[1][:parts] if call[0] == "get"],
             "the samples of its map", "what is read")
-    at.same([tuple(exact(one) for one in args.train_global_index_map[sample])
-             for sample in random.Random(order).choices(list(args.train_global_index_map),
-                                                        k=3 * len(args.train_global_index_map))],
+    chosen = random.Random(order).choices(list(args.train_global_index_map), k=3 * len(args.train_global_index_map))
+    at.same([(args.train_global_index_map[sample][0], exact(args.train_global_index_map[sample][1])) for sample in chosen],
             [call[1:] for call in told[1][parts + 1:] if call[0] == "get"],
             "the samples that are asked for", "what is read")
     return readers[-1]

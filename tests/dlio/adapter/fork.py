@@ -3,7 +3,7 @@ a sample's file, a sampler, and an iterable dataset. It serves where the DLIO at
 import os
 
 import numpy as np
-from dlio_benchmark.common.enumerations import DataLoaderType, Shuffle, StorageType
+from dlio_benchmark.common.enumerations import Shuffle, StorageType
 
 
 class VirtualIndexMap:
@@ -42,7 +42,7 @@ class VirtualIndexMap:
 
 
 class ConfigArguments:
-    """The two functions that make maps, of one argument set."""
+    """What makes a map, of one argument set."""
 
     up = False  # whether samples that do not divide are the first ranks'
 
@@ -65,27 +65,6 @@ class ConfigArguments:
                                shuffle_seed=self.seed_of(epoch_number),
                                storage_type=self.storage_type)
         return made, int(np.sum(made._sample_list, dtype=np.int64))
-
-    def build_sample_map_iter(self, file_list, total_samples, epoch_number):
-        """({thread: [(sample, path, sample in the file)]}, sum of the sample numbers)."""
-        threads = 1
-        if self.read_threads > 0 and self.data_loader is not DataLoaderType.DALI:
-            threads = self.read_threads
-        first, last, each = self.share(total_samples)
-        self.samples_per_thread = each // threads
-        samples = np.arange(first, last + 1)
-        if self.seed_of(epoch_number) is not None:
-            np.random.seed(self.seed_of(epoch_number))
-            np.random.shuffle(samples)
-        found, total = {thread: [] for thread in range(threads)}, 0
-        for i, sample in enumerate(samples):
-            path = file_list[i // self.num_samples_per_file % len(file_list)]
-            if self.storage_type == StorageType.LOCAL_FS:
-                path = os.path.abspath(path)
-            found[i // self.samples_per_thread % threads].append(
-                (sample, path, sample % self.num_samples_per_file))
-            total += sample
-        return found, total
 
 
 class dlio_sampler:  # pylint: disable=invalid-name

@@ -31,35 +31,25 @@ class TestReads(Case):
         for number, count in enumerate(opens, 1):
             self.assertIsNone(self.epoch(number, count, **more), (number, opens))
 
-    def test_nothing(self):
-        self.quiet(20)
-        self.same(self.epoch(2, 0), "epoch 2 opened 0 of 20 files: they were served from memory; "
-                                    "its throughput is not the storage's")
+    def test_told(self):
+        """After epochs of which nothing is told, one that opened far fewer files."""
+        for before, opens, told in (
+                ((20,), 0, "epoch 2 opened 0 of 20 files: they were served from memory; its throughput is not the storage's"),
+                ((40, 40), 3, "epoch 3 opened 3 of 40 files"),
+                ((1400, 1400), 0, "opened 0 of 40 files")):  # several samples a file: it is opened for each
+            self.reads = epochs.Reads("train", self.lazy, "npz")
+            self.quiet(*before)
+            self.assertIn(told, self.epoch(len(before) + 1, opens))
 
-    def test_few(self):
-        self.quiet(40, 40)
-        self.assertIn("epoch 3 opened 3 of 40 files", self.epoch(3, 3))
-
-    def test_more_than_there_are(self):
-        """Several samples a file: the file is opened for each."""
-        self.quiet(1400, 1400)
-        self.assertIn("opened 0 of 40 files", self.epoch(3, 0))
-
-    def test_evaluation(self):
+    def test_not_told(self):
+        """All is well; what is read ahead counts for the next epoch; an evaluation of no files of its own; no opens."""
+        for opens in (40, 40, 40), (40, 16, 40, 6), (0, 0, 0):
+            self.reads = epochs.Reads("train", self.lazy, "npz")
+            self.quiet(*opens)
         reads = epochs.Reads("eval", self.lazy, "npz")
         with open(self.files[0], "rb"):
             pass
-        self.assertIsNone(reads.end(1, None))
-        self.assertIsNone(reads.end(2, None))  # it is the first folder's file, and counts there
-
-    def test_all_is_well(self):
-        self.quiet(40, 40, 40)
-
-    def test_reads_ahead(self):
-        self.quiet(40, 16, 40, 6)
-
-    def test_never_any(self):
-        self.quiet(0, 0, 0)
+        self.assertEqual([reads.end(1, None), reads.end(2, None)], [None, None])  # it counts for the first folder
 
     def test_stops_early(self):
         self.quiet(40, steps=20)
@@ -122,7 +112,7 @@ class TestNumber(Case):
     """Which epoch the rank's processes are told."""
 
     def test_never_comes(self):
-        """After the last epoch, for which MLCommons' fork warms workers, another one does not begin."""
+        """After the last epoch another one does not begin."""
         module = types.SimpleNamespace(ConfigArguments=type("ConfigArguments", (), {
             "epochs": 2, "derive_configurations": lambda self: None, "reconfigure": lambda self, epoch_number: epoch_number}))
         epochs.patch_config(module, None)

@@ -3,11 +3,10 @@ import contextlib
 import functools
 import pickle
 import time
-import types
 
 import numpy as np
 from _libshard import native, numbered, sequences
-from _libshard.parts import agree, benchmark, reshard, skipped, tokens
+from _libshard.parts import benchmark, compare_ranks, placeholders, reshard, skipped
 
 from . import skipped_fork, ranks
 from .case import Case, short, state
@@ -18,7 +17,7 @@ from .plain import replaced
 def adapted(absent=(), given_up=lambda rank: None):
     """The fork's module with the adapter's patches. Time passes only where a rank is waited for that is absent: others
     come, however long they take. given_up: is told of the absent ones."""
-    module, original = skipped_fork, agree.comes
+    module, original = skipped_fork, compare_ranks.comes
 
     def comes(comm, source, tag, deadline, stop=lambda: False):
         there = original(comm, source, tag, 0 if source in absent else time.monotonic() + 300, stop)
@@ -30,14 +29,14 @@ def adapted(absent=(), given_up=lambda rank: None):
         for owner, name in ((module.ConfigArguments, "files_pre_sharded"),
                             (module.ConfigArguments, "derive_configurations"),
                             (module.ConfigArguments, "_reshard_files"),
-                            (module.Benchmark, "initialize"), (agree, "comes"), (skipped, "KNOWN")):
+                            (module.Benchmark, "initialize"), (compare_ranks, "comes"), (skipped, "STORAGE")):
             stack.enter_context(replaced(owner, name, owner.__dict__[name]
                                          if isinstance(owner, type) else getattr(owner, name)))
-        agree.comes = comes
-        skipped.KNOWN = {"Storage": {}}
-        skipped.patch_config(module, types.SimpleNamespace(differences=lambda known: []))
+        compare_ranks.comes = comes
+        skipped.STORAGE = "Storage",
+        skipped.patch_config(module)
         reshard.patch(module, module.ConfigArguments)
-        benchmark.patch_initialize(module.Benchmark, module.Benchmark.initialize, lambda *_: None, tokens.length)
+        benchmark.patch_initialize(module.Benchmark, module.Benchmark.initialize, lambda *_: None, placeholders.length)
         yield
 
 
@@ -53,6 +52,7 @@ def one_rank(comm, lazy, root, epochs, given, unmodified_rank=None, arguments=No
     module.DLIOMPI.comm = comm
     args.comm, args.data_folder, args.format, args.seed = comm, root, "npz", 10
     args.reader_classname = args.data_loader_classname = None
+    args.data_loader = "pytorch"
     vars(args).update(arguments or {})
     np.random.seed(3)
     with contextlib.ExitStack() as stack:
@@ -141,9 +141,6 @@ class TestSkipped(Case):
                 for path in ("/d/f_001", "/d/f_0001_of_300", "/d/f_300_of_300", "/d/01/f_002%", "/e", "",
                              "/d/f_\u0661\u0661\u0661_of_300", "/d/f_" + 5000 * "1" + "_of_300", *real[:9]):
                     self.assertEqual(path in one, path in other, path)
-            closed = sequences.OpenFiles(lazy)
-            closed[real[7]] = None
-            self.assertEqual((closed._open, list(closed.items())), ({}, [(real[7], None)]))
 
     def test_rank_without_libshard(self):
         """All go on unmodified."""
@@ -168,6 +165,27 @@ class TestSkipped(Case):
                     args.file_list_train.sort(reverse=True)
             for given in {}, {"num_files_train": 300, "num_files_eval": 30}:
                 self.compare(3, ("FileList", "list"), meddle=sort, given=given)
+
+    def test_other_loaders(self):
+        """Those that would make real lists of names that are counted."""
+        for more in ({"data_loader": "tensorflow"}, {"data_loader": "dali"}, {"reader_classname": "x.y"}):
+            self.compare(2, ("list",), **more)
+
+    def test_not_handed_over(self):
+        """Names that never come to where libshard waits for them."""
+        def replaced_since(comm):
+            with adapted(), replaced(skipped_fork.ConfigArguments, "derive_configurations", lambda *_: None):
+                args = skipped_fork.ConfigArguments()
+                vars(args).update(data_folder="/d", format="npz", reader_classname=None, data_loader_classname=None,
+                                  data_loader="pytorch")
+                one = skipped_fork.Benchmark(args, skipped_fork.Storage(), comm, num_files_train=40)
+                try:
+                    return one.initialize()
+                except RuntimeError as error:
+                    return str(error)
+
+        for told in ranks.run(2, replaced_since):
+            self.assertIn("set SHARD_ADAPTER=compress", told)
 
     def test_odd_parts(self):
         """A prefix that is no part of a name."""

@@ -1,11 +1,11 @@
-"""The structures that ctypes mirrors, made by scripts/contract.awk, against those of include/libshard.h."""
+"""What scripts/contract.awk has made for ctypes, against the headers: structures and numbers."""
 import ctypes
 import os
 import subprocess
 import tempfile
 import unittest
 
-from _libshard import contract, native
+from _libshard import contract
 
 from .plain import REPO
 
@@ -30,14 +30,16 @@ class TestStructures(unittest.TestCase):
             " __builtin_types_compatible_p(__typeof__(((struct %s *)0)->%s), %s));\n"
             % (field, name, field, name, field, name, field, declared(kind))
             for field, kind in fields)
-        source = ("#include <stdio.h>\n#include <libshard.h>\nint main(void) {\n"
-                  'printf("%%zu\\n", sizeof(struct %s));\n%sreturn 0;\n}\n' % (name, lines))
+        source = ("#include <stdio.h>\n#include <adapter/api.h>\nint main(void) {\n"
+                  'printf("%%zu\\n", sizeof(struct %s));\n%s%sreturn 0;\n}\n' % (name, lines, "".join(
+                      "_Static_assert(%s == %d, \"\");\n" % one for one in vars(contract).items()
+                      if one[0].startswith("SHARD_"))))
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "offsets")
             environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
             done = subprocess.run(
-                [os.environ.get("CC", "cc"), "-I", os.path.join(REPO, "include"), "-x", "c",
-                 "-", "-o", program], input=source, text=True, capture_output=True, check=False,
+                [os.environ.get("CC", "cc"), "-I", os.path.join(REPO, "include"), "-I", os.path.join(REPO, "shim"),
+                 "-x", "c", "-", "-o", program], input=source, text=True, capture_output=True, check=False,
                 env=environment)
             self.assertEqual(done.returncode, 0, done.stderr)
             out = subprocess.run([program], check=True, capture_output=True, text=True,
@@ -62,12 +64,3 @@ class TestStructures(unittest.TestCase):
                     self.assertLess(here.offset - end, ctypes.alignment(kind), field)
                     end = here.offset + here.size
                 self.assertLess(size - end, ctypes.alignment(mirror))
-
-    def test_words(self):
-        """The numbers that stand for views and levels of messages, by the header's text."""
-        with open(os.path.join(REPO, "include", "libshard.h"), encoding="utf-8") as stream:
-            text = stream.read()
-        self.assertIn("enum shard_view { %s };" % ", ".join(
-            "SHARD_VIEW_" + view.upper() for view in native.VIEWS), text)
-        self.assertIn("%d error, %d warn, %d info, %d debug" % (
-            native.ERROR, native.WARN, native.INFO, contract.SHARD_LOG_DEBUG), text)

@@ -4,10 +4,8 @@ import os
 import types
 import unittest
 
-from _libshard.numbered import Numbered
-from _libshard.parts import walk_node
+from _libshard.parts import file_storage
 from _libshard.parts import tensorflow as tensorflow_part
-from _libshard.sequences import FileList
 
 from .case import Case, np, outcome, shuffle_both
 from .plain import WORK, touch
@@ -27,6 +25,8 @@ class TestTensorFlow(Case):
         import dlio_benchmark.reader.tf_reader as reader
 
         cls.theirs, cls.ours = tensorflow, reader.tf
+        if cls.ours is tensorflow:
+            raise unittest.SkipTest("of this DLIO libshard serves PyTorch's loader only")
 
     def layouts(self):
         """(what, folder as DLIO makes its list, FileList)."""
@@ -43,10 +43,10 @@ class TestTensorFlow(Case):
             if "folders" in what:
                 files = glob.glob(folder + "/*/*.tfrecord")
                 real = [files[i] for i in np.argsort([os.path.basename(x) for x in files])]
-                lazy = walk_node.subfolders(storage, folder, "tfrecord")
+                lazy = file_storage.subfolders(storage, folder, "tfrecord")
             else:
                 real = sorted(os.path.join(folder, x) for x in os.listdir(folder))
-                lazy = walk_node.flat(storage, folder, "tfrecord")
+                lazy = file_storage.flat(storage, folder, "tfrecord")
             self.same(list(lazy), real, what)
             yield what, real, lazy
 
@@ -58,26 +58,6 @@ class TestTensorFlow(Case):
         if len(files) >= ranks:
             names = names.shard(num_shards=ranks, index=rank)
         return str(names.element_spec), [name.numpy() for name in names]
-
-    def test_numbers(self):
-        """Names that are numbers, whose order is that of no folder."""
-        folder = os.path.join(WORK, "tf-numbers")
-        lazy = FileList(Numbered("%01d/f_%02d.tfrecord", (3, None), 30), folder + "/")
-        real = [folder + "/%d/f_%02d.tfrecord" % (i % 3, i) for i in range(30)]
-        touch(*real)
-        self.same(list(lazy), real)
-        self.args.comm_size = 2
-        for rank in range(2):
-            self.same(self.names(self.ours, lazy[rank::2], 2, rank),
-                      self.names(self.theirs, real[rank::2], 2, rank))
-
-    def test_more_files(self):
-        """Files that came into the folders after DLIO had listed them."""
-        for what, real, lazy in self.layouts():
-            if what == "folders":
-                touch(os.path.join(os.path.dirname(real[20]), "0.tfrecord"))
-                for part in slice(40), slice(5, 25):
-                    self.same(self.names(self.ours, lazy[part], 3, 1), self.names(self.theirs, real[part], 3, 1))
 
     def test_list_files(self):
         lazily = 0
@@ -94,16 +74,14 @@ class TestTensorFlow(Case):
                             made.append(outcome(self.names, tf, files, ranks, rank))
                             lazily += self.lazily
                         self.same(made[1], made[0], what, size, ranks, rank)
-            # A rank's share (SHARD_VIEW=shard), its part as it is dealt out, and one of a shuffled list.
+            # Parts, also of a shuffled list.
             shuffled = list(all_real), all_lazy.view()
             shuffle_both(*shuffled, 3)
             parts = [(real[part], lazy[part]) for real, lazy in ((all_real, all_lazy), shuffled)
                      for part in (slice(10, 30), slice(1, None, 3), slice(30, 10, -1))]
-            # As the ranks have exchanged files.
-            parts.append((all_real[5:35][::-2], all_lazy.at(np.arange(5, 35)[::-2].copy())))
             for real, lazy in parts:
                 self.args.comm_size = 3
                 made = [outcome(self.names, tf, files, 3, 2)
                         for tf, files in ((self.theirs, real), (self.ours, lazy))]
                 self.same(made[1], made[0], what)
-        self.assertGreater(lazily, 20)
+        self.assertGreater(lazily, 15)

@@ -1,11 +1,10 @@
 """VirtualIndexMap and what goes with it, of the DLIO at hand or of fork.py."""
 import pickle
 import types
-import warnings
 
-from _libshard.parts import derived, iterable, virtual
+from _libshard.parts import config as config_part
+from _libshard.parts import iterable, virtual
 
-from . import test_maps
 from .case import Case, at, cases, config, np, outcome, pair, sequences, shuffle_both, state
 from .plain import again, exact
 
@@ -17,10 +16,9 @@ else:
     from . import fork as module
 
     TESTED = module.ConfigArguments
-    virtual.index_map(module, TESTED)
-    virtual.file_map(sequences.ThreadSamplesFromStart)(module, TESTED)
+    virtual.index_map(module)
     iterable.patch(module, None)
-    module.np = derived.shuffling(module.np)
+    module.np = config_part.shuffling(module.np)
 
 
 def content(index_map):
@@ -66,26 +64,6 @@ class TestVirtual(Case):
             for sample in (len(real) * args.num_samples_per_file, 10 ** 9):
                 self.same(outcome(made[1][0].__getitem__, sample),
                           outcome(last.__getitem__, sample), sample)
-
-    def test_file_map(self):
-        """Also where nothing is shuffled, and with more ranks than files."""
-        raised = 0
-        for args, real, lazy, total, epoch in self.arguments(0 if FORK else 300):  # test_maps.py has DLIO's
-            made = []
-            for files in (real, lazy):
-                args.samples_per_thread = None
-                found = outcome(lambda files=files: TESTED.build_sample_map_iter(
-                    args, files, total, epoch))
-                made.append((*found, args.samples_per_thread))
-            self.same(made[1], made[0], len(real), total, epoch, at.told())
-            if made[0][0][0].endswith("Error"):
-                raised += 1
-                continue
-            found = test_maps.by_thread(TESTED.build_sample_map_iter(args, lazy, total, epoch))
-            for samples in found.values():
-                self.assertIs(type(samples), sequences.ThreadSamplesFromStart)
-                self.assertEqual(exact(again(samples)), exact(samples))
-        self.assertEqual(raised > 0, not FORK)
 
     def test_large(self):
         """A map of a billion samples is made at once, and adds up as an array would."""
@@ -152,25 +130,3 @@ class TestIterable(Case):
                 self.assertIs(type(sampler.indices), sequences.Indices)
                 self.same(made[1], made[0], rank, size, number)
         self.assertIs(loader.list, before)
-
-
-class TestSampleNumbers(Case):
-    """An array's order, made from the generator's state."""
-
-    def test_another_generator(self):
-        """A plug-in may have given numpy another one."""
-        own = np.random.get_bit_generator()
-        np.random.set_bit_generator(np.random.PCG64(5))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                begin = np.random.get_state()
-                real, lazy = np.arange(3, 900), sequences.SampleNumbers(3, 900)
-                np.random.shuffle(real)
-                after = np.random.get_state()
-                np.random.set_state(begin)
-                lazy.shuffle(np.random)
-                self.assertEqual(str(np.random.get_state()), str(after))
-            self.same([list(lazy), list(again(lazy))], [list(real)] * 2)
-        finally:
-            np.random.set_bit_generator(own)
