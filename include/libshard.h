@@ -7,7 +7,7 @@
  *
  *  - Return value: 0 or a count; a negative errno on failure. errno itself is left alone.
  *  - Strings: names are bytes without NUL, relative to the root of the dataset. Sizes of buffers
- * and lengths are bytes, the NUL at the end included in a size and not in a length.
+ *    and lengths are bytes; a size includes the NUL at the end, a length does not.
  *  - err[size] gets a line for people that names the path or variable at fault and the remedy. It
  *    ends with NUL, and is cut off if it is too long.
  *  - Threads: a struct shard_listing does not change. Any number of threads may use one at once.
@@ -150,16 +150,19 @@ void shard_listing_info(const struct shard_listing *listing, struct shard_listin
  *
  * dir     a path
  * options words separated by blanks, in any order:
- *           order=path|basename  (default path)
- *           depth=N              levels of directories to read, 0 = all (default); 1: `dir` alone
- *           include=PATTERN[:...]  fnmatch(3) patterns for basenames, by bytes; %XX for blanks and
- * % hidden=0|1           0: leave out what begins with '.', directories too (default 1) follow=0|1
- * 1: walk through links to directories; needs depth=N (default 0) exact=N              only entries
- * at level N attributes=0|1       1: keep d_type and d_ino, and the names that are not entries,
- * such as sub-directories; the shard view needs them (default 0) sample=file|stem|directory  as
- * SHARD_SAMPLE: a sample's files follow each other; needs order=path (default file) out     gets
- * the listing, the caller's, who ends it with shard_listing_close() Errors: any errno, with a line
- * in err[size]
+ *   - order=path|basename   (default path)
+ *   - depth=N               levels of directories to read, 0 = all (default); 1: `dir` alone
+ *   - include=PATTERN[:...] fnmatch(3) patterns for basenames, by bytes; %XX for blanks and %
+ *   - hidden=0|1            0: leave out names that begin with '.', directories too (default 1)
+ *   - follow=0|1            1: walk through links to directories; needs depth=N (default 0)
+ *   - exact=N               only entries at level N
+ *   - attributes=0|1        1: keep d_type and d_ino, and the names that are not entries, such as
+ *                           sub-directories; the shard view needs them (default 0)
+ *   - sample=file|stem|directory   as SHARD_SAMPLE: a sample's files follow each other; needs
+ *                           order=path (default file)
+ *
+ * out     gets the listing, the caller's, who ends it with shard_listing_close()
+ * Errors: any errno, with a line in err[size]
  */
 int shard_dataset_open(const char *dir, const char *options, struct shard_listing **out, char *err,
                        size_t size);

@@ -98,6 +98,12 @@ cat >"$work/libshard1/usr/share/lintian/overrides/libshard1" <<-'EOF'
 	libshard1: no-symbols-control-file *
 EOF
 
+mkdir -p "$work/shardctl/usr/share/lintian/overrides"
+cat >"$work/shardctl/usr/share/lintian/overrides/shardctl" <<-'EOF'
+	# A program's LD_LIBRARY_PATH may lead shardctl, which libshard.so starts, to libraries that it cannot use.
+	shardctl: custom-library-search-path *
+EOF
+
 package libshard1 libs "Depends: $libc, shardctl (= $version)" "each rank's shard of a dataset, for unmodified programs" <<-'EOF'
 	A library for LD_PRELOAD. It serves the listing calls of a benchmark, and gives
 	each rank of an MPI or torchrun job its shard of a dataset, or DLIO its list

@@ -221,7 +221,7 @@ static bool debug_allocators(void) {
     return strstr(allocator, "debug");
   }
   size_t size = n < 0 ? 0 : (size_t)n;
-  return (mode && *mode) || memmem(line, size, "-X\0dev", 7) || memmem(line, size, "-Xdev", 6);
+  return (mode && *mode) || memmem(line, size, "X\0dev", 6) || memmem(line, size, "Xdev", 5);
 }
 
 void shard_adapter_init(void) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* adapter.h - the CPython side, if this process is a CPython. */
+/* adapter.h - starts the adapter in a process that runs CPython. */
 #pragma once
 
 /*
- * Register an audit hook (PEP 578) if the process has CPython's symbols. Costs one symbol lookup
- * elsewhere. From then on the first import of a module we adapt to, or of one of our own by a
- * worker that unpickles a handle, runs the embedded package (__init__.py).
+ * Registers an audit hook (PEP 578), if the process has CPython's symbols; without them, looks up
+ * one symbol and returns. The hook runs the embedded package (__init__.py) at the first import of a
+ * module that the adapter changes, or of a module of the package, which a worker imports to
+ * unpickle a handle. Called when the library is loaded.
  */
 void shard_adapter_init(void);

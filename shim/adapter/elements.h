@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elements.h - methods in C of the classes of sequences.py, list_like.py and columns.py. Those of
- * the first two have one in Python, too, which does all that C does not; quicken.c puts those of C
- * in their places.
+ * elements.h - declares the methods in C of the classes of sequences.py, list_like.py and
+ * columns.py. The classes of sequences.py and list_like.py have each method in Python, too, for the
+ * cases that the method in C leaves out. quicken.c sets the methods in C in the classes.
  */
 #pragma once
 
@@ -10,23 +10,30 @@
 
 #include "adapter/python.h"
 
-/* An attribute's name as a str of Python's. */
+/* The name of an attribute, and where the name is kept as a Python str. */
 struct attribute {
   object **name;
   const char *text;
 };
 
-/* The classes of these names that have methods of C; NULL: none has. No references are held. */
+/* The classes FileList, Indices and Paths; NULL: the class has no methods in C. No references are
+ * held. */
 extern object *shard_quick_file_list, *shard_quick_indices, *shard_quick_paths;
 
-/* Each list ends with an element of NULLs. */
+/* The methods and attributes of each class. Each list ends with an element of NULLs. */
 extern struct method shard_file_list_methods[], shard_indices_methods[],
     shard_list_iterator_methods[];
 extern struct method shard_rows_methods[], shard_sample_table_methods[], shard_loops_methods[];
 extern const struct attribute shard_element_attributes[], shard_table_attributes[];
 
-/* Element `index`, an int, of a FileList or Paths: a new reference, or NULL with an exception. */
+/*
+ * Returns element `index`, an int, of a FileList or Paths, as a new reference.
+ * Errors: NULL and an exception.
+ */
 object *shard_element_path(object *files, object *index);
 
-/* Of a list or dict with an attribute _length: __len__(). */
+/*
+ * Returns the attribute _length of a list or dict, as a new reference: the method __len__().
+ * Errors: NULL and an exception.
+ */
 object *shard_element_length(object *self, object *unused);

@@ -12,9 +12,10 @@ import collections.abc
 import json
 import os
 import struct
+import sys
 
 from .native import WARN, native, say_once
-from .patching import replaces
+from .patching import Proxy, replaces
 
 _lock = _thread.RLock()  # threads that change a list at once change the same one
 
@@ -26,11 +27,6 @@ def _unlock():
 
 
 os.register_at_fork(after_in_child=_unlock)
-
-
-def changing():
-    """The lock of what changes."""
-    return _lock
 
 
 def _become(self, name):
@@ -253,7 +249,44 @@ GROWN = {list: type("GrownList", (ListLike,), {**_standing(list), "__hash__": No
          dict: type("GrownDict", (DictLike,), {**_standing(dict), "__hash__": None})}
 
 
-@replaces(json.JSONEncoder)
-def default(self, o):
-    """json asks for the type of a list, and then for this."""
-    return _real(o) if isinstance(o, (ListLike, DictLike)) else default.__wrapped__(self, o)
+def _patch_json(cls):
+    """json's encoder asks for the type of a list, and then for a default: its own, that of a subclass,
+    or one that it was given."""
+    original = cls.iterencode
+
+    @replaces(cls)
+    def iterencode(self, o, _one_shot=False):
+        def default(value):
+            return _real(value) if isinstance(value, (ListLike, DictLike)) else self.default(value)
+
+        return original(Proxy(self, default=default), o, _one_shot)
+
+
+_patch_json(json.JSONEncoder)
+
+
+def _patch_yaml(module):
+    """yaml asks for the type, and then for what it was derived from."""
+    for cls in module.SafeRepresenter, module.Representer:
+        for like, kind in (ListLike, list), (DictLike, dict):
+            cls.add_multi_representer(
+                like, lambda dumper, value, kind=kind: dumper.yaml_representers[kind](dumper, value))
+
+
+def _patch_omegaconf(module):
+    """OmegaConf asks for the type of what it is given inside a list or dict."""
+    original = getattr(module, "_node_wrap", None)
+    if original is None:
+        return
+
+    @replaces(module)
+    def _node_wrap(*args, **kwargs):
+        return original(*map(_real, args), **{name: _real(value) for name, value in kwargs.items()})
+
+
+def patches():
+    """Those of modules that are not imported yet, {module: function(module)}; others are made now."""
+    others = {"yaml.representer": _patch_yaml, "omegaconf.omegaconf": _patch_omegaconf}
+    for name in others.keys() & sys.modules.keys():
+        others.pop(name)(sys.modules[name])
+    return others

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * python.h - CPython's functions that are used here: all of the stable ABI, and looked up by name,
- * as libshard.so is not linked to any libpython.
+ * python.h - declares the functions of CPython that libshard.so calls. The functions are looked up
+ * by name, because libshard.so is not linked to a libpython. All are of the stable ABI, except
+ * PySys_AddAuditHook() and PyMem_SetupDebugHooks().
  */
 #pragma once
 
@@ -18,12 +19,13 @@ struct method { /* PyMethodDef */
 };
 enum {
   METH_VARARGS = 0x0001, /* the argument is a tuple */
-  METH_NOARGS = 0x0004,  /* it is NULL */
-  METH_O = 0x0008,
+  METH_NOARGS = 0x0004,  /* the argument is NULL */
+  METH_O = 0x0008,       /* the argument is an object */
 };
 enum { PY_FILE_INPUT = 257 }; /* Py_file_input */
 enum { PY_EQ = 2 };           /* Py_EQ */
 
+/* The functions: F(result, name, parameters). */
 /* clang-format off */
 #define SHARD_PYTHON(F)                                                      \
   F(int, PySys_AddAuditHook, (int (*)(const char *, object *, void *), void *)) \
@@ -87,7 +89,7 @@ enum { PY_EQ = 2 };           /* Py_EQ */
   F(void, Py_DecRef, (object *))
 /* clang-format on */
 
-/* The functions, by their names. All are there once shard_python_find() has returned true. */
+/* The functions by their names, and objects of CPython; set by shard_python_find(). */
 extern struct shard_python {
 #define F(result, name, parameters) result(*name) parameters;
   SHARD_PYTHON(F)
@@ -97,17 +99,20 @@ extern struct shard_python {
   object *int_type, *str_type, *tuple_type, *list_type, *dict_type;  /* &PyLong_Type ... */
 } py;
 
-/* Look all of them up; false: this is not CPython, or one older than 3.8. */
+/*
+ * Looks up all functions and objects of `py`.
+ * Returns false if the process does not run CPython, or runs a CPython older than 3.8.
+ */
 bool shard_python_find(void);
 
-/* End a reference, which may be NULL. */
+/* Ends a reference (Py_DecRef). reference: may be NULL. */
 static inline void shard_python_end(object *reference) {
   if (reference) {
     py.Py_DecRef(reference);
   }
 }
 
-/* One more reference. */
+/* Takes one more reference to an object (Py_IncRef). Returns the object. */
 static inline object *shard_python_share(object *reference) {
   py.Py_IncRef(reference);
   return reference;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hex.h - bytes as hexadecimal digits. */
+/* hex.h - prints and reads hexadecimal digits. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* Print bytes[size] in lower case into to[2 * size + 1]. */
+/* Prints bytes[size] as lower-case digits and a NUL into to[2 * size + 1]. */
 static inline void shard_hex_print(char *to, const uint8_t *bytes, size_t size) {
   static const char digits[] = "0123456789abcdef";
   for (size_t i = 0; i < size; i++) {
@@ -18,7 +18,7 @@ static inline void shard_hex_print(char *to, const uint8_t *bytes, size_t size) 
   *to = 0;
 }
 
-/* The value of a digit; -1: it is none. */
+/* Returns the value of a digit, in lower or upper case; -1 if c is no digit. */
 static inline int shard_hex_digit(char c) {
   if (c >= '0' && c <= '9') {
     return c - '0';
@@ -27,8 +27,12 @@ static inline int shard_hex_digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Decode %XX, and + as a blank if `plus`, in place. Returns the new length; -1: a % is not followed
- * by two digits. */
+/*
+ * Decodes %XX in text[length], in place.
+ * plus: decode + as a blank, too.
+ * Returns the new length. No NUL is added.
+ * Errors: -1: a % is not followed by two digits.
+ */
 static inline ssize_t shard_hex_unescape(char *text, size_t length, bool plus) {
   size_t to = 0;
   for (size_t at = 0; at < length;) {

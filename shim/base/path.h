@@ -46,5 +46,9 @@ int shard_path_open(int root, const char *path, int flags);
 /* Returns the last `levels` names of a path, as a part of it; NULL if it has fewer. Pure. */
 const char *shard_path_last_names(const char *path, size_t levels);
 
-/* Calls fstatat(2) for such a path, and follows links. Returns 0. Errors: -1 and errno. */
+/*
+ * Reads the stat of `path`, which may be longer than PATH_MAX, and follows links.
+ * root: the descriptor that `path` is relative to.
+ * Errors: -1 and errno, of fstatat(2).
+ */
 int shard_path_stat(int root, const char *path, struct stat *st);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * batch.h - a block of memory filled with names, and sorted (shardctl only).
+ * batch.h - a block of memory that is filled with names, which are then sorted (shardctl only).
  *
- * Names fill the block from its front, each behind its inode and type if these are kept; items of
- * 16 bytes fill it from its back. Nothing is allocated. One thread at a time.
+ * Names fill the block from its front, each behind its inode and type if the batch keeps these.
+ * Items of 16 bytes fill the block from its back. Nothing is allocated.
  */
 #pragma once
 
@@ -15,38 +15,46 @@
 #include "listing/codec.h"
 
 struct shard_batch_item {
-  uint64_t key; /* eight bytes of the name, as a number; for sorting */
+  uint64_t key; /* eight bytes of the name as a number, while the items are sorted */
   uint32_t at;  /* the name's offset in the block */
   uint16_t length;
-  uint16_t base; /* the basename's offset in the name, in order BASENAME; else 0 */
+  uint16_t base; /* the basename's offset in the name; 0 in order PATH */
 };
 
 struct shard_batch {
-  struct shard_batch *next; /* this and seq are the sorter's */
-  uint64_t seq;             /* the batch's number, in the order they were filled */
+  struct shard_batch *next; /* next and seq are the sorter's */
+  uint64_t seq; /* the batch's number, in the order in which feeders handed the batches over */
   char *block;
   size_t size, used;
-  struct shard_batch_item *items; /* the last added first; after shard_batch_turn() the first */
+  struct shard_batch_item *items; /* see shard_batch_turn() */
   uint32_t count, most;
   uint32_t longest; /* bytes of the longest name */
   uint32_t order;
   bool attributes;
 };
 
-/* Make a batch of a block, which is the caller's, aligned to 16 bytes and at most 4 GB. */
+/*
+ * Initialises a batch without names.
+ * block: the caller's; aligned to 16 bytes, and at most 4 GB.
+ * order: PATH or BASENAME of listing/codec.h.
+ * attributes: whether the batch keeps inodes and types.
+ */
 void shard_batch_init(struct shard_batch *b, char *block, size_t size, uint32_t order,
                       bool attributes);
 
-/* Forget the names. */
+/* Removes all names from a batch. */
 void shard_batch_clear(struct shard_batch *b);
 
-/* Bytes of scratch that shard_batch_sort() needs for a block of `size` bytes. */
+/* Returns how many bytes of scratch shard_batch_sort() needs for a block of `size` bytes. */
 static inline size_t shard_batch_scratch(size_t size) { return size / 2; }
 
-/* Bytes of the inode and type before a name. */
+/* Bytes of the inode and the type before a name. */
 #define SHARD_BATCH_ATTRIBUTES 9
 
-/* Add a copy of a name. false if the batch is full. */
+/*
+ * Adds a copy of a name, with its inode and type if the batch keeps these.
+ * Returns false if the batch is full; the batch is then as before.
+ */
 static inline bool shard_batch_add(struct shard_batch *b, const char *name, size_t length,
                                    uint64_t ino, uint8_t type) {
   size_t before = b->attributes ? SHARD_BATCH_ATTRIBUTES : 0;
@@ -70,22 +78,28 @@ static inline bool shard_batch_add(struct shard_batch *b, const char *name, size
   return true;
 }
 
-/* Turn the items into the order in which they came. Once, before the next two functions. */
+/*
+ * Turns the items into the order in which the names were added; before, items[0] is the name that
+ * was added last. Called once, before shard_batch_in_order() and shard_batch_sort().
+ */
 void shard_batch_turn(struct shard_batch *b);
 
-/* Whether the names came in order. */
+/* Returns whether the names were added in the batch's order. */
 bool shard_batch_in_order(const struct shard_batch *b);
 
-/* Sort the items by name; equal names stay in the order they came. */
+/*
+ * Sorts the items by name; equal names stay in the order in which they were added.
+ * scratch: shard_batch_scratch() bytes, aligned to 16.
+ */
 void shard_batch_sort(struct shard_batch *b, void *scratch);
 
-/* An item's name, NUL-terminated, in the block. */
+/* Returns the name of an item, a part of the block that ends with NUL. */
 static inline const char *shard_batch_name(const struct shard_batch *b,
                                            const struct shard_batch_item *item) {
   return b->block + item->at;
 }
 
-/* An item's inode and type; 0 if they are not kept. */
+/* Gives the inode and the type of an item; 0 and 0 if the batch does not keep these. */
 static inline void shard_batch_attributes(const struct shard_batch *b,
                                           const struct shard_batch_item *item, uint64_t *ino,
                                           uint8_t *type) {
@@ -97,7 +111,10 @@ static inline void shard_batch_attributes(const struct shard_batch *b,
   }
 }
 
-/* Eight bytes of name[length] from `from` on as a big-endian number, with zeros behind its end. */
+/*
+ * Returns the eight bytes of name[length] from offset `from` on as a big-endian number. Bytes past
+ * the name's end count as zeros.
+ */
 static inline uint64_t shard_batch_key(const char *name, size_t length, size_t from) {
   uint64_t key = 0;
   if (__builtin_expect(from + sizeof(key) <= length, 1)) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * build.h - from a source to a listing file (shardctl only).
- */
+/* build.h - makes a listing file of the names of a source (shardctl only). */
 #pragma once
 
 #include <stdbool.h>
@@ -13,21 +11,22 @@
 struct shard_source;
 
 struct shard_build_result {
-  uint64_t entries;
-  uint64_t bytes; /* size of the file */
-  uint64_t directories;
-  uint64_t tables; /* directories that are tables (listing/markers.h), and not in it */
-  char digest[65]; /* as in struct shard_listing_info */
+  uint64_t entries;     /* names in the listing */
+  uint64_t bytes;       /* of the file */
+  uint64_t directories; /* that were walked */
+  uint64_t tables;      /* tables (listing/markers.h); the listing has no name below a table */
+  char digest[65];      /* as in struct shard_listing_info */
 };
 
 /*
- * Read a source (build/intake.h) and write the listing `file`, with memory for names and a folder
- * for those that do not fit as the variables say. 0, or a negative errno and a line in err[size]
- * that names the path at fault. On failure an older `file` stays untouched. A directory that
- * changes while it is read is read again, at most five times in all; then -EAGAIN.
- *
- * options->attributes of a source without types: SHARD_ATTRIBUTES_MADE (format.h), only
- * in the orders PATH, DIRECTORY and SAMPLE. Starts threads; all have ended when it returns.
+ * Reads a source (build/intake.h) and writes the listing `file`. Names take the memory that
+ * shard_memory_for_names() allows. Names beyond that go to a temporary file in $TMPDIR, in the
+ * listing's folder, in /var/tmp or in /tmp. A directory that changes while it is read is read
+ * again, five times at most in all. Starts threads; all have ended when the function returns.
+ * options->attributes, of a source without types: the listing gets SHARD_ATTRIBUTES_MADE
+ * (listing/format.h); only in the orders PATH, DIRECTORY and SAMPLE.
+ * Errors: err[size] names the path at fault; -EAGAIN, the directory has changed five times. An
+ * older `file` then stays, as shard_writer_commit() says.
  */
 int shard_build(const struct shard_source *source, const struct shard_options *options,
                 const char *file, struct shard_build_result *result, char *err, size_t size);

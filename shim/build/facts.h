@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * facts.h - gathers what a listing's header says of its names, as they are written (shardctl only).
- * One thread.
+ * facts.h - gathers what a listing's header says of the names, while the names are written
+ * (shardctl only).
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "listing/format.h"
 
 struct shard_facts {
-  struct shard_header *header; /* the caller's: gets the facts. At first all zeros, but utf8 is 1 */
+  struct shard_header *header; /* gets the facts; the caller's. All zeros at first, but utf8 is 1 */
   uint32_t depth;              /* slashes in the last name */
   bool high;                   /* some name has a byte of 0x80 or more */
   size_t suffix_length;
@@ -20,17 +20,18 @@ struct shard_facts {
 };
 
 /*
- * Note one more name. It shares its first `prefix` and last `suffix` bytes with `last`, the name
- * before. Call this before the name is counted in header->names.count.
+ * Notes one more name. Called before header->names.count counts the name.
+ * last: the name before; `last` and `name` share their first `prefix` and their last `suffix`
+ * bytes.
  */
 void shard_facts_add(struct shard_facts *f, const char *last, size_t last_length, const char *name,
                      size_t length, size_t prefix, size_t suffix);
 
 /*
- * Note one more name of a run: it differs from the last name only in the number name[begin] to
- * name[end - 1], higher by one. The run's first two names go to shard_facts_add().
+ * Notes one more name of a run: the name differs from the last name only in the number name[begin]
+ * to name[end - 1], which is higher by 1. The first two names of a run go to shard_facts_add().
  */
 void shard_facts_count(struct shard_facts *f, const char *name, size_t begin, size_t end);
 
-/* All names were noted: write the rest of the facts to the header. */
+/* Writes the rest of the facts to the header, when all names have been noted. */
 void shard_facts_end(struct shard_facts *f);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* merge.h - hands sorted names from a thread that merges to the one that writes (shardctl only). */
+/*
+ * merge.h - hands sorted names from a thread that merges to the thread that writes (shardctl only).
+ */
 #pragma once
 
 #include <stddef.h>
@@ -7,13 +9,16 @@
 
 struct shard_sorter;
 
-/* Takes a name, not NUL-terminated, that lives until it returns; it may change it in place. */
+/*
+ * Takes a name, which does not end with NUL and lives until the function returns. The function may
+ * change the name in place. A negative errno ends the merge.
+ */
 typedef int shard_merge_take(void *context, char *name, size_t length, uint64_t ino, uint8_t type);
 
 /*
- * Call `take` for each name of a sorter, in order, in the calling thread; a second thread merges
- * meanwhile. A negative errno of `take` ends the merge, and is returned. If the sorter fails, its
- * negative errno is returned, and err[size] has a line.
+ * Calls `take` for each name of a sorter, in order, in the calling thread. A second thread merges
+ * meanwhile; if no thread can be started, the calling thread merges, too.
+ * Errors: of `take`, and -ENOMEM, without a line in err[size]; of the sorter, with a line.
  */
 int shard_merge(struct shard_sorter *sorter, shard_merge_take *take, void *context, char *err,
                 size_t size);

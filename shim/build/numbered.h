@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * numbered.h - names for SHARD_ORDER_DIRECTORY: those of a directory keep the order they came in.
+ * numbered.h - the forms of names that the sorter gets for the orders DIRECTORY and SAMPLE. Pure.
  *
- * The sorter gets them in the order of paths, each with one more slash and its number before the
- * basename: DIR/ / NUMBER BASENAME. No byte of a number is a NUL or a slash. Pure.
+ * Names in these forms are sorted in order PATH.
  *
- * And names for SHARD_ORDER_SAMPLE, as codec.h orders them: with a byte before the basename, and
- * for the stem's dot.
+ * SHARD_ORDER_DIRECTORY: the names of a directory keep the order in which they came. The form has
+ * one more slash and the name's number before the basename: DIR/ / NUMBER BASENAME. No byte of a
+ * number is a NUL or a slash.
+ *
+ * SHARD_ORDER_SAMPLE, which listing/codec.h describes: the form has the byte SHARD_CODEC_STEM
+ * before the basename, and in place of the dot that ends the stem.
  */
 #pragma once
 
@@ -16,9 +19,14 @@
 
 #include "listing/codec.h"
 
-#define SHARD_NUMBERED_MORE ((size_t)9) /* bytes: the slash and the number */
+#define SHARD_NUMBERED_MORE ((size_t)9) /* bytes of the slash and the number */
 
-/* Write the numbered name into to[length + SHARD_NUMBERED_MORE]. Returns its length. */
+/*
+ * Writes the form of a name for order DIRECTORY.
+ * to: length + SHARD_NUMBERED_MORE bytes.
+ * number: names with lower numbers come first in their directory.
+ * Returns the length of the form.
+ */
 static inline size_t shard_numbered_put(char *to, const char *name, size_t length,
                                         uint64_t number) {
   size_t base = shard_codec_basename(name, length);
@@ -32,16 +40,20 @@ static inline size_t shard_numbered_put(char *to, const char *name, size_t lengt
   return length + SHARD_NUMBERED_MORE;
 }
 
-/* Take the slash and number out again, in place. Returns the length. */
+/* Removes the slash and the number from name[length] in place. Returns the name's length. */
 static inline size_t shard_numbered_strip(char *name, size_t length) {
   size_t base = shard_codec_basename(name, length), number = SHARD_NUMBERED_MORE - 1;
   memmove(name + base - 1, name + base + number, length - base - number);
   return length - SHARD_NUMBERED_MORE;
 }
 
-#define SHARD_SAMPLED_MORE ((size_t)1)
+#define SHARD_SAMPLED_MORE ((size_t)1) /* byte before the basename */
 
-/* Write the name for order SAMPLE into to[length + SHARD_SAMPLED_MORE]: its length. */
+/*
+ * Writes the form of a name for order SAMPLE.
+ * to: length + SHARD_SAMPLED_MORE bytes.
+ * Returns the length of the form.
+ */
 static inline size_t shard_sampled_put(char *to, const char *name, size_t length) {
   size_t base = shard_codec_basename(name, length);
   memcpy(to, name, base);
@@ -54,7 +66,10 @@ static inline size_t shard_sampled_put(char *to, const char *name, size_t length
   return length + SHARD_SAMPLED_MORE;
 }
 
-/* Make it the name again, in place. Returns the length. */
+/*
+ * Turns name[length], in the form for order SAMPLE, back into the name in place. Returns its
+ * length.
+ */
 static inline size_t shard_sampled_strip(char *name, size_t length) {
   char *base = memchr(name, SHARD_CODEC_STEM, length);
   size_t rest = length - (size_t)(base - name) - 1;

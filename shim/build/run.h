@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run.h - runs: sorted sequences of coded names, in memory or in a temporary file; and their merge
- * (shardctl only).
+ * run.h - runs, which are sorted sequences of coded names in memory or in a temporary file; and the
+ * merge of runs (shardctl only).
  *
- * The record of a name: varint prefix, the bytes shared with the start of the name before; varint
- * suffix, those shared with its end; varint middle, bytes; and if attributes are kept, varint
- * zigzag(inode less the inode before), u8 type. Numbered names take some seven bytes each, so their
- * runs rarely need a disk. Nothing is allocated; one thread uses a run at a time.
+ * The record of a name:
+ *   varint prefix   bytes shared with the start of the name before
+ *   varint suffix   bytes shared with the end of the name before
+ *   varint middle   bytes between prefix and suffix
+ *   the middle
+ *   if attributes are kept: varint zigzag(inode less the inode before), u8 type
+ *
+ * Records of numbered names take some seven bytes each, so their runs rarely need a disk. Nothing
+ * is allocated.
  */
 #pragma once
 
@@ -17,9 +22,9 @@
 
 #include "libshard.h"
 
-/* Bytes of a segment with its header. A record never lies in two segments. */
+/* Bytes of a segment with its header. A record lies in one segment. */
 #define SHARD_SEGMENT ((size_t)64 << 10)
-/* The most bytes of a record without those of its middle. */
+/* Bytes of a record without the middle, at most. */
 #define SHARD_RECORD_MORE ((size_t)32)
 
 struct shard_segment {
@@ -29,15 +34,18 @@ struct shard_segment {
 };
 
 struct shard_run {
-  uint64_t seq;                   /* of equal names, those of the run with the lower seq go first */
-  struct shard_segment *segments; /* in memory; NULL: on disk */
-  off_t begin, end;               /* where it lies in the temporary file */
+  uint64_t seq; /* of equal names, the name of the run with the lower seq comes first */
+  struct shard_segment *segments; /* the records in memory; NULL: the run is on disk */
+  off_t begin, end;               /* where the run lies in the temporary file */
   uint64_t bytes;                 /* of all records */
-  uint32_t longest;               /* bytes of its longest name */
-  bool busy;                      /* a thread is writing it to disk */
+  uint32_t longest;               /* bytes of the longest name */
+  bool busy;                      /* a thread is writing the run to disk */
 };
 
-/* Codes a run. It takes segments from `spare`, where shard_run_segments() of them must be. */
+/*
+ * Codes names into a run.
+ * spare: segments for the run, at least as many as shard_run_segments() returns.
+ */
 struct shard_run_coder {
   struct shard_run *run;
   struct shard_segment *tail, *spare;
@@ -45,42 +53,51 @@ struct shard_run_coder {
   bool attributes;
 };
 
-/* How many segments a run may take, by the bytes of all names, their count, and the bytes of the
- * longest. */
+/*
+ * Returns how many segments a run may take.
+ * bytes, count: of all names.
+ * longest: bytes of the longest name.
+ */
 size_t shard_run_segments(size_t bytes, size_t count, size_t longest);
 
 /*
- * Append a name. Eight bytes behind its end must be readable. before[before_length]: the name
- * before; NULL if there is none.
+ * Appends a name to a run.
+ * before[before_length]: the name before; NULL if there is none.
+ * name: eight bytes past its end must be readable.
  */
 void shard_run_put(struct shard_run_coder *c, const char *before, size_t before_length,
                    const char *name, size_t length, uint64_t ino, uint8_t type);
 
-/* Write a run's segments to fd at offset `at`. 0 or the negative errno of pwritev(2). */
+/*
+ * Writes the segments of a run to fd at offset `at`.
+ * Errors: of pwritev(2).
+ */
 int shard_run_save(const struct shard_run *run, int fd, off_t at);
 
-/* Receives names in order; a name lives until it returns. A result other than 0 ends the merge. */
+/* Takes a name, which lives until the function returns. A result other than 0 ends the merge. */
 typedef int shard_run_emit(void *context, const char *name, size_t length, uint64_t ino,
                            uint8_t type);
 
+/* A merge of runs. */
 struct shard_run_merge {
   uint32_t order;
   bool attributes;
-  size_t common; /* bytes that all names share at the start of what the order compares first */
+  size_t common; /* bytes that all names share at the start of the part that the order compares
+                    first */
   int fd;        /* the temporary file */
-  char *region;  /* all memory that a merge needs, aligned to 64. Eight bytes behind it, and behind
-                    every segment, must be readable */
+  char *region;  /* all memory that a merge needs, aligned to 64. Eight bytes past its end, and past
+                    the end of every segment, must be readable */
   size_t size;
   bool unreadable; /* set if a run could not be read back */
 };
 
-/* How many of the runs, from the first on, the region has room to merge at once. */
+/* Returns how many of the runs, from the first on, the region has room to merge at once. */
 size_t shard_run_fit(const struct shard_run_merge *m, const struct shard_run *runs, size_t count);
 
 /*
- * Give the names of all runs, in order, to `emit`; equal names in the order of their runs. 0; what
- * `emit` returned; or, with m->unreadable set, a negative errno of pread(2), -EBADMSG if the
- * temporary file came back damaged.
+ * Gives the names of all runs to `emit`, in order; equal names in the order of their runs.
+ * Errors: the result of `emit`; or, with m->unreadable set, of pread(2), or -EBADMSG, the temporary
+ * file came back damaged.
  */
 int shard_run_merge(struct shard_run_merge *m, const struct shard_run *runs, size_t count,
                     shard_run_emit *emit, void *context);

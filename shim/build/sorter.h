@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sorter.h - sorts any number of names in a set amount of memory (shardctl only).
+ * sorter.h - sorts any number of names in a fixed amount of memory (shardctl only).
  *
- * Threads fill batches through feeders. Meanwhile threads of the sorter sort batches, and code each
- * as a run. Runs stay in memory while there is room; then the oldest go to disk. At the end all
- * runs are merged. (External merge sort: Knuth, TAOCP 3, 5.4.)
+ * The caller's threads fill batches through feeders. Meanwhile the sorter's threads sort the
+ * batches, and code each batch as a run. Runs stay in memory while there is room; then the oldest
+ * runs go to disk. At the end all runs are merged. (External merge sort: Knuth, TAOCP 3, 5.4.)
  *
- * Stable for names that came through one feeder: if the order takes them for equal, they come out
- * as they came in.
+ * Names that came through one feeder are sorted stably: names that the order takes for equal come
+ * out as they came in.
  *
- * Memory: one mapping of the given size, made at the start. Batches, runs, and what sorting and
- * merging need are cut from it; pages are touched as they are needed. Besides there are some 50
- * bytes for each run, and one name. (A mapping and not an allocator's arena: its size alone proves
- * the bound.)
+ * Memory: one mapping of the given size, and 2 MB more for its alignment, made at the start.
+ * Batches, runs, and what sorting and merging need are cut from the mapping; pages are touched when
+ * the sorter needs them. Apart from the mapping the sorter allocates some 50 bytes for each run,
+ * and one name. (A mapping and not an allocator's arena: the mapping's size alone proves the
+ * bound.)
  */
 #pragma once
 
@@ -26,27 +27,37 @@
 struct shard_sorter;
 
 /*
- * order: PATH or BASENAME of codec.h. memory: bytes for all that the sorter holds, at least 1 MB.
- * folders: where runs may be put, in order of preference, NULL-ended; folders in memory (tmpfs) are
- * skipped. The array must live as long as the sorter. Returns NULL if there is no memory.
+ * Creates a sorter, which the caller frees by shard_sorter_free().
+ * order: PATH or BASENAME of listing/codec.h.
+ * attributes: whether the sorter keeps inodes and types.
+ * memory: bytes for all that the sorter holds, at least 1 MB.
+ * folders: where runs may be put, in order of preference, ended by NULL; the array must live as
+ * long as the sorter. Folders in memory (tmpfs) are skipped.
+ * Returns NULL if there is no memory.
  */
 struct shard_sorter *shard_sorter_new(uint32_t order, bool attributes, size_t memory,
                                       const char *const *folders);
 
-/* End the threads and free. NULL is allowed. */
+/* Ends the sorter's threads and frees the sorter, or NULL. */
 void shard_sorter_free(struct shard_sorter *s);
 
-/* What one thread feeds names through; at most four for a sorter. At first only `sorter` is set. */
+/*
+ * A feeder, which one thread feeds names through. A sorter has four at most. At first only `sorter`
+ * is set.
+ */
 struct shard_feeder {
   struct shard_sorter *sorter;
   struct shard_batch *batch;
 };
 
-/* shard_sorter_feed() where the batch is full, or there is none yet. */
+/* Adds a name as shard_sorter_feed() does, where the batch is full or there is none yet. */
 int shard_sorter_feed_more(struct shard_feeder *f, const char *name, size_t length, uint64_t ino,
                            uint8_t type);
 
-/* Add a copy of a name, at most SHARD_NAME_MAX - 1 bytes. 0, or the sorter's negative errno. */
+/*
+ * Adds a copy of a name of at most SHARD_NAME_MAX - 1 bytes.
+ * Errors: the sorter's first error.
+ */
 static inline int shard_sorter_feed(struct shard_feeder *f, const char *name, size_t length,
                                     uint64_t ino, uint8_t type) {
   return f->batch && shard_batch_add(f->batch, name, length, ino, type)
@@ -54,18 +65,25 @@ static inline int shard_sorter_feed(struct shard_feeder *f, const char *name, si
              : shard_sorter_feed_more(f, name, length, ino, type);
 }
 
-/* End a feeder: it has no more names. 0, or the sorter's negative errno. */
+/*
+ * Ends a feeder, which then has no more names.
+ * Errors: the sorter's first error.
+ */
 int shard_sorter_end_feed(struct shard_feeder *f);
 
-/* Names added by feeders that have ended. */
+/* Returns how many names were added, when all feeders have ended. */
 uint64_t shard_sorter_count(const struct shard_sorter *s);
 
 /*
- * Give all names, duplicates too, to `emit` in order, in the calling thread. A negative errno of
- * `emit` ends the merge and is returned. Call it once, after all feeders have ended. 0 or negative
- * errno.
+ * Gives all names to `emit` in order, repeated names too, in the calling thread. Called once, when
+ * all feeders have ended.
+ * emit: a negative errno ends the merge, and is returned.
+ * Errors: the sorter's first error.
  */
 int shard_sorter_merge(struct shard_sorter *s, shard_run_emit *emit, void *context);
 
-/* What went wrong, for people; "" if nothing. Lives as long as the sorter. */
+/*
+ * Returns the message of the sorter's first error, "" if there is none. Lives as long as the
+ * sorter.
+ */
 const char *shard_sorter_error(const struct shard_sorter *s);

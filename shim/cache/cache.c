@@ -26,11 +26,11 @@
 #include "base/process.h"
 #include "base/workspace.h"
 #include "cache/collect.h"
-#include "cache/user_listing.h"
 #include "cache/lock.h"
 #include "cache/make.h"
 #include "cache/request.h"
 #include "cache/safe.h"
+#include "cache/user_listing.h"
 #include "config/config.h"
 #include "config/launcher.h"
 #include "config/listing_list.h"
@@ -301,7 +301,8 @@ static int make_file(const struct shard_request *r, const struct shard_making *m
   if (r->kind == SHARD_REQUEST_NAMES) {
     return make_of_names(r, m, file, err, size);
   }
-  int rc = r->kind == SHARD_REQUEST_USER_LISTING ? shard_user_listing_make(r, m, file, err, size) : 1;
+  int rc =
+      r->kind == SHARD_REQUEST_USER_LISTING ? shard_user_listing_make(r, m, file, err, size) : 1;
   if (rc > 0 && r->kind == SHARD_REQUEST_USER_LISTING) {
     bool usual = rc == 2 && (r->round > 0 || r->alone); /* the program's own call */
     shard_log(usual ? SHARD_LOG_INFO : SHARD_LOG_WARN, err);

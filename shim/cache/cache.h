@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cache.h - the job's listing: one for all processes of a job on this host.
+ * cache.h - opens the job's listing, which all processes of a job on this host share.
  *
- * The first process of the job that needs a listing has shardctl make it, and the others wait. It
- * is never judged again: the next job has its own. What SHARD_LISTING names is checked once for a
- * job, and copied.
+ * The first process of the job that needs a listing starts shardctl, which makes the listing; the
+ * other processes wait. A job's listing is not compared with the dataset again: the next job has
+ * its own listing. A listing that SHARD_LISTING names is checked and copied once for a job.
  *
  *   cache            finds or makes a listing: the steps of a call
- *   request          which listing is asked for, and its KEY
- *   job              which job this is
- *   lock             which process makes a listing, and which processes map it
+ *   request          the listing that a call asks for, and its KEY
+ *   job              the job of this process
+ *   lock             the process that makes a listing, and the processes that map the listing
  *   make             runs shardctl
  *   user_listing     the listings that SHARD_LISTING names
  *   permutation      numpy's permutations for the adapter
- *   collect          which files are removed, and when
+ *   collect          the files that are removed from the cache, and when
  *   filenames, cachedir, safe   names, directory and ownership of the files
- *
- * All functions return 0, or a negative errno and one line for people in err[size] that names the
- * path or variable at fault and the remedy. Thread-safe; errno is left alone. They may start a
- * process (host/builder.h).
  */
 #pragma once
 
@@ -30,33 +26,44 @@ struct shard_listing;
 struct shard_options;
 
 /*
- * What a listing is of. What is not set is 0.
+ * The source of a listing, and how the listing is made. Fields that do not apply are 0.
  *
- *   a directory   dir: as shard_dataset_open()
- *   a bucket      url: the keys below s3://bucket/prefix are the names; dir: the directory that
- *                 stands for the prefix, or NULL
- *   a manifest    dir, list: the names of a text with a name a line that lie below dir, in its own
- *                 order within each directory, those that come twice too
- *   a listing     dir, list: one of this rank's or epoch's own; it is used as it is
- *   names         names, names_size: each with a NUL behind it, in just this order; all processes
- *                 of the job that ask for the same names have one
+ *   a directory   dir: as for shard_dataset_open()
+ *   a bucket      url: s3://bucket/prefix; the names are the keys below the prefix. dir: the
+ *                 directory that stands for the prefix, or NULL
+ *   a manifest    dir, list: the listing has the names that lie below dir, out of a text with one
+ *                 name a line. Within each directory the names keep the order of the text, and a
+ *                 name that the text has twice is listed twice
+ *   a listing     dir, list: a listing of dir for this rank or epoch alone, used unchanged
+ *   names         names, names_size: the listing has these names in this order. All processes of
+ *                 the job that ask for the same names have one listing
  */
 struct shard_cache_source {
   const char *dir, *url;
-  const char *names;
+  const char *names; /* a NUL follows each name */
   size_t names_size;
-  const char *list; /* what SHARD_LISTING names for this rank and epoch: a file or an object */
-  const struct shard_options *options; /* NULL: `words` tells; a manifest has none of its own */
-  const char *words;                   /* the options of shard_dataset_open() */
+  const char *list; /* the file or object that SHARD_LISTING names for this rank and epoch */
+  const struct shard_options *options; /* NULL: `words` has them; not for a manifest or names */
+  const char *words;                   /* the options as a text, as for shard_dataset_open() */
   const char *const *environment;      /* for shardctl, see shard_dataset_open_s3(); or NULL */
-  bool alone;                          /* this call's own: no other process has it */
-  uint64_t round; /* not 0: of the job's processes, those that pass the same have one listing */
-  int64_t since;  /* not 0: made anew, if it was begun before (ns since 1970) */
-  bool compared;  /* the caller sees to it that all hosts have the same */
+  bool alone;     /* the listing is for this call: no other call gets the listing */
+  uint64_t round; /* not 0: processes of the job that pass the same round have one listing */
+  int64_t since;  /* not 0: a listing that was begun earlier is made anew (ns since 1970) */
+  bool compared;  /* the caller compares the hosts' listings, so no warning is needed */
 };
 
+/*
+ * Opens the listing of a source: a file of the cache. If the cache has none, starts shardctl, or
+ * waits for the process that has started shardctl, for up to SHARD_TIMEOUT. Keeps errno.
+ * out: gets the listing, which the caller closes; NULL on an error.
+ * Errors: a negative errno and a line in err[size]. -ENOENT, where SHARD_LISTING is not set: the
+ * directory is missing.
+ */
 int shard_cache_open(const struct shard_cache_source *source, struct shard_listing **out, char *err,
                      size_t size);
 
-/* When the library is loaded: the time before which this program has asked for nothing. */
+/*
+ * Notes the time of the library's load, before which this program has opened no listing. Called
+ * when the library is loaded.
+ */
 void shard_cache_init(void);

@@ -9,10 +9,10 @@
 
 void shard_cache_name_print(enum shard_cache_kind kind, const char *key, const char *owner,
                             uint64_t pid, char name[SHARD_CACHE_NAME]) {
-  const char *form = kind == SHARD_CACHE_LISTING ? "%.32s.%s.listing"
-                     : kind == SHARD_CACHE_LOCK  ? "%.32s.lock"
-                     : kind == SHARD_CACHE_PERMUTATION  ? "%.32s.perm"
-                                                 : "%.32s.new.";
+  const char *form = kind == SHARD_CACHE_LISTING       ? "%.32s.%s.listing"
+                     : kind == SHARD_CACHE_LOCK        ? "%.32s.lock"
+                     : kind == SHARD_CACHE_PERMUTATION ? "%.32s.perm"
+                                                       : "%.32s.new.";
   int n = snprintf(name, SHARD_CACHE_NAME, form, key, owner);
   if (kind == SHARD_CACHE_NEW) {
     snprintf(name + n, SHARD_CACHE_NAME - (size_t)n, "%llu", (unsigned long long)pid);
@@ -40,8 +40,8 @@ enum shard_cache_kind shard_cache_name_parse(const char *name, struct shard_cach
   }
   const char *rest = name + KEY_DIGITS + 1;
   size_t digits = strncmp(rest, "new.", 4) == 0 ? strspn(rest + 4, "0123456789") : 0;
-  return strcmp(rest, "lock") == 0                                          ? SHARD_CACHE_LOCK
-         : strcmp(rest, "perm") == 0                                        ? SHARD_CACHE_PERMUTATION
+  return strcmp(rest, "lock") == 0   ? SHARD_CACHE_LOCK
+         : strcmp(rest, "perm") == 0 ? SHARD_CACHE_PERMUTATION
          : digits > 0 && (rest[4 + digits] == 0 || rest[4 + digits] == '.') ? SHARD_CACHE_NEW
          : parse_owner(rest, owner ? owner : &ignored)                      ? SHARD_CACHE_LISTING
                                                                             : SHARD_CACHE_FOREIGN;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock.h - flock on files of the cache: who makes a listing, and who has one.
+ * lock.h - locks files of the cache by flock(2). An exclusive lock of KEY.lock makes one process
+ * the maker of a listing; a shared lock of a listing shows that a process has the listing open.
  *
- * Whoever has the exclusive lock of a file may remove the file. So a lock counts only while its
- * file has its name; who gets the lock of another file looks again.
+ * A process that has the exclusive lock of a file may remove the file. So a lock counts only while
+ * the file has its name: a process that has locked a file which has lost its name opens and locks
+ * the file of that name again.
  *
- * Lock files are this user's alone (0600): whoever can open one, if only for reading, can lock it,
- * and hold up all who want it.
+ * Lock files have mode 0600. A process that can open a lock file, even for reading alone, can lock
+ * the file and block all other processes.
  */
 #pragma once
 
@@ -16,28 +18,46 @@
 #include <sys/stat.h>
 
 /*
- * Take the lock of `file`, which is made if need be; `deadline` in ms of the monotonic clock. tell:
- * called each few seconds with how many ms are left; NULL: not. 0, and *lock is to be released. Or
- * a negative errno and a line in err[size]: -ETIMEDOUT (without a line) if somebody else has it.
+ * Takes the exclusive lock of `file`, and creates the file if it is missing. Waits until the lock
+ * is free.
+ * deadline: when to give up, in ms of the monotonic clock; 0: at once.
+ * tell: called every 5 s of the wait with the ms that are left; or NULL.
+ * lock: gets a descriptor for shard_lock_release(); -1 on an error.
+ * Errors: -ETIMEDOUT, without a line: another process has the lock. Another negative errno and a
+ * line in err[size].
  */
 int shard_lock_take(const char *file, int64_t deadline,
                     void (*tell)(const void *context, int64_t left), const void *context, int *lock,
                     char *err, size_t size);
 
-/* Unlock, and close. -1: nothing. remove: its file goes first, or NULL. */
+/*
+ * Unlocks and closes a descriptor.
+ * lock: -1: nothing is done.
+ * remove: a file to remove before the lock is released, or NULL.
+ */
 void shard_lock_release(int lock, const char *remove);
 
 /*
- * Open a file that is whole, with a shared lock, which lasts as long as the descriptor, its copies
- * and its mappings. held: only if another process has such a lock; else the file is removed. *first
- * tells whether none has. The descriptor; -ENOENT; or another negative errno, and why[size] says
- * what is wrong with the file.
+ * Opens a complete file of the cache with a shared lock. The lock lasts as long as the descriptor,
+ * its copies and its mappings. Waits for a process that has the exclusive lock.
+ * held: a file on which no other process has a lock is removed, and the result is -ENOENT.
+ * first: gets whether no other process had a lock on the file.
+ * why: gets, on an error, a line about the file that does not name the file.
+ * Returns the descriptor.
+ * Errors: -ENOENT: there is no such file. Another negative errno: of shard_safe_open() or flock(2).
  */
 int shard_lock_join(const char *file, bool held, bool *first, char *why, size_t size);
 
-/* Remove a file, by its name below directory `at`, unless a process has a lock of it. Whether it
- * was removed. */
+/*
+ * Removes the file `name` in directory `at`, unless a process has a lock on the file.
+ * at: a descriptor, or AT_FDCWD.
+ * Returns whether the file was removed.
+ */
 bool shard_lock_remove(int at, const char *name);
 
-/* Whether a process seems to have a lock of a file, for people: it takes none. Allocates. */
+/*
+ * Returns whether a process seems to have a lock on a file, for output to people: /proc/locks is
+ * searched for the inode number, and the device is not compared. Takes no lock, because other
+ * processes would take that for a lock of a job. Returns true if /proc/locks cannot be read.
+ */
 bool shard_lock_is_held(const struct stat *st);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * make.h - shardctl at work for a request: by one process of the host, while the others wait.
+ * make.h - runs shardctl for a request: in one process of the host, while the others wait.
  *
- * That process has the flock on KEY.lock. shardctl inherits it (host/builder.h), so it is held
- * while either lives, and gone when both have died: then the next process makes the listing.
+ * The process that runs shardctl has the flock on KEY.lock. shardctl inherits the lock
+ * (host/builder.h). The lock lasts while the process or shardctl is alive. After both have died,
+ * the next process that waits gets the lock and makes the listing.
  */
 #pragma once
 
@@ -14,27 +15,36 @@
 struct shard_request;
 
 /*
- * Wait for the lock of a request's KEY, `file`, SHARD_TIMEOUT seconds at most. *lock is for
- * shard_lock_release() in any case; *deadline (ms of the monotonic clock) is when the wait would
- * have ended. 0, or a negative errno and a line in err[size]; -ETIMEDOUT.
+ * Takes the lock of a request's KEY. Waits for SHARD_TIMEOUT at most.
+ * file: the path of the lock file.
+ * lock: gets a descriptor for shard_lock_release(); -1 on an error.
+ * deadline: gets the time at which the wait ends, in ms of the monotonic clock.
+ * Errors: a negative errno and a line in err[size]. -ETIMEDOUT: another process has the lock.
  */
 int shard_make_lock(const struct shard_request *r, const char *file, int *lock, int64_t *deadline,
                     char *err, size_t size);
 
+/* The lock of a KEY that this process has, and the deadline for shardctl: of shard_make_lock(). */
 struct shard_making {
   int lock;
   int64_t deadline;
 };
 
 /*
- * Run shardctl until `file` is there; a second time if it is killed by a signal. The lock is ours;
- * a failed one leaves no file. 0, or a negative errno and a line in err[size]; -ETIMEDOUT.
- *
- * _index: the listing of the request's directory or bucket, or, if it is not NULL, of a text; of a
- * request for names, of a text that has a NUL behind each.
- * _get: the object s3://bucket/key.
+ * Runs shardctl to make a listing. If shardctl is killed by a signal, runs shardctl once more. On
+ * an error `file` is removed.
+ * m: the lock of the KEY, which this process has, and the deadline.
+ * text: NULL: the listing is of the request's directory or bucket. Else the path of a manifest; of
+ * a request for names, the path of a text in which a NUL follows each name.
+ * file: the path of the listing.
+ * Errors: a negative errno and a line in err[size]. -ETIMEDOUT: the deadline has passed. -ENOSPC:
+ * the disk is full. -EIO: shardctl failed, is missing, or was killed twice.
  */
 int shard_make_index(const struct shard_request *r, const struct shard_making *m, const char *text,
                      const char *file, char *err, size_t size);
+/*
+ * Runs shardctl to get the object s3://bucket/key, or to copy a file, into `file`. The rest is as
+ * in shard_make_index().
+ */
 int shard_make_get(const struct shard_request *r, const struct shard_making *m, const char *url,
                    const char *file, char *err, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * permutation.c - what an adapter keeps in the node's cache, such as a permutation: bytes that one process
- * makes, and others map (libshard.h, shard_kept_...).
+ * permutation.c - keeps bytes in the node's cache for the adapter, such as a permutation: one
+ * process makes the bytes, and other processes map them (adapter/api.h, shard_kept_...).
  *
  * KEY.perm is a header of SHARD_KEPT_HEADER bytes, then the bytes; KEY.lock is flock'ed by the
  * process that makes them. Each process that has them open holds a shared lock (lock.h).

@@ -240,8 +240,8 @@ static int tell_none(struct search *s) {
                                   r->list, source);
 }
 
-int shard_user_listing_make(const struct shard_request *r, const struct shard_making *m, const char *file,
-                     char *err, size_t size) {
+int shard_user_listing_make(const struct shard_request *r, const struct shard_making *m,
+                            const char *file, char *err, size_t size) {
   struct search *s = calloc(1, sizeof(*s));
   if (!s) {
     return shard_error_set(err, size, -ENOMEM, "out of memory");

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * user_listing.h - what SHARD_LISTING names: files and objects (s3://bucket/key) of listings.
+ * user_listing.h - finds, copies and checks the listing of a directory among the files and objects
+ * (s3://bucket/key) that SHARD_LISTING names.
  *
- * shardctl copies the listing for each job: others may write to the file, and nothing that others
- * may cut is mapped. The copy is checked, all of its bytes, and once for a job: every
- * directory that it has noted still has its inode and times. On an image that nothing tells from
- * others (squashfs) the directory is walked, and the names are compared. On FUSE, whose inodes and
- * times are often invented, nothing is compared, and a line says so.
+ * shardctl copies the listing into the cache, once for a job. The file itself is not mapped,
+ * because other users may be able to write to the file or truncate it. shardctl checks all bytes of
+ * the copy. Then each directory that the listing has noted must have the same inode and times as
+ * before. On a read-only image that cannot be told from another image (squashfs) the directory is
+ * walked, and the names are compared. On FUSE, whose inodes and times are often invented, the
+ * directories are not compared, and a warning tells so.
  */
 #pragma once
 
@@ -16,11 +18,16 @@ struct shard_making;
 struct shard_request;
 
 /*
- * Put the request's listing at `file`. The KEY's lock is ours. 0; 1 and a line: what is named has
- * no listing of the directory, 2: but of one beside it, as a program that lists train and valid has
- * one variable for both; or a negative errno and a line in err[size]: -ESTALE, the directory has
- * changed; -EINVAL, it was made with other options, or two are named, or the rank's own is of
- * another directory.
+ * Finds the item of SHARD_LISTING that is a listing of the request's directory or bucket, copies
+ * the listing to `file` and checks the copy.
+ * m: the lock of the KEY, which this process has.
+ * Returns 0: `file` is the listing. 1, and a line in err[size]: no item is a listing of the
+ * directory. 2, and a line: no item is a listing of the directory, but an item is a listing of a
+ * directory with the same parent. A program that lists train and valid has one SHARD_LISTING, which
+ * may name a listing of train alone.
+ * Errors: a negative errno and a line in err[size]. -ESTALE: the directory has changed since the
+ * listing was made. -EINVAL: the listing was made with other options; two items are listings of the
+ * directory; or the item of this rank or epoch is a listing of another directory.
  */
-int shard_user_listing_make(const struct shard_request *r, const struct shard_making *m, const char *file,
-                     char *err, size_t size);
+int shard_user_listing_make(const struct shard_request *r, const struct shard_making *m,
+                            const char *file, char *err, size_t size);

@@ -2,8 +2,8 @@
 /*
  * arguments.h - parses the command line by a command's table of options.
  *
- * All commands have -h and --help. One thread, as getopt_long(3). What returns an exit status has
- * printed a message, if that is not CTL_DONE.
+ * All commands have -h and --help. For one thread alone, as getopt_long(3). A function that returns
+ * an exit status other than CTL_DONE has printed a message.
  */
 #pragma once
 
@@ -14,21 +14,21 @@
 #include "base/words.h"
 #include "ctl/ctl.h"
 
-/* An option. Its argument goes to `text`, and to `number` or `take`. */
+/* An option. The option's argument goes to `text`, and to `number` or `take`. */
 struct ctl_option {
-  const char *name;  /* NULL: it has a letter only */
-  char letter;       /* 0: it has a name only */
-  bool *flag;        /* it takes no argument, and sets this */
-  const char **text; /* the argument; may be NULL */
-  uint64_t *number;  /* decimal digits, or the place of a word in `words`; from `least` to `most` */
+  const char *name;  /* NULL: the option has only a letter */
+  char letter;       /* 0: the option has only a name */
+  bool *flag;        /* set by the option, which then takes no argument; or NULL */
+  const char **text; /* gets the argument; or NULL */
+  uint64_t *number;  /* gets a decimal number, or a word's index in `words`: `least` to `most` */
   const char *const *words;
   uint64_t least, most;
-  const char *takes;                            /* what the argument has to be, for messages */
+  const char *takes;                            /* a description of the argument, for messages */
   int (*take)(const struct ctl_option *option); /* reads `optarg`; returns an exit status */
-  bool needed;
+  bool needed;                                  /* the command line must have the option */
 };
 
-/* Options that several commands have. A text is the argument; NULL: the option is not given. */
+/* Options that several commands have. A text is the option's argument; NULL: no such option. */
 struct ctl_arguments {
   const char *output;
   bool json, anonymous, nul;
@@ -40,11 +40,13 @@ struct ctl_arguments {
 };
 extern struct ctl_arguments ctl_args; /* of the command that runs */
 
+/* Fields of an option of ctl_args: a number, or a word of a list of base/words.h. */
 #define CTL_NUMBER(word)                                                                           \
   .text = &ctl_args.word##_text, .number = &ctl_args.word, .takes = "a number"
 #define CTL_WORD(word, list)                                                                       \
   .text = &ctl_args.word##_text, .number = &ctl_args.word, .words = shard_words_##list
 
+/* Rows of a command's table of options. */
 /* clang-format off */
 #define CTL_ROW_RANK      {"rank", CTL_NUMBER(rank) " from 0 on", .most = INT32_MAX}
 #define CTL_ROW_SIZE      {"size", CTL_NUMBER(size) " from 1 on", .least = 1, .most = INT32_MAX}
@@ -66,28 +68,28 @@ extern struct ctl_arguments ctl_args; /* of the command that runs */
 #define CTL_ROW_END       {NULL}
 /* clang-format on */
 
-#define CTL_EPOCH_MOST (1ULL << 62)
+#define CTL_EPOCH_MOST (1ULL << 62) /* the largest --epoch */
 
-enum { CTL_GO_ON = -1 }; /* no exit status: the command goes on */
+enum { CTL_GO_ON = -1 }; /* the command goes on; no exit status */
 
 /*
- * Parse the command line into the variables of the options.
- *
- * argv: argv[0] is the command's name; operands begin at argv[optind] afterwards.
- * Returns CTL_GO_ON, or the exit status.
+ * Parses the command line into the variables of the options.
+ * argv: argv[0] is the command's name. Afterwards the operands begin at argv[optind].
+ * Returns CTL_GO_ON; or the exit status, after --help or an error.
  */
 int ctl_arguments_parse(const struct ctl_command *command, int argc, char **argv);
 
-/* Check that --rank and --size are given together, and fit. Returns an exit status. */
+/* Checks that --rank and --size are given together, and rank < size. Returns an exit status. */
 int ctl_arguments_check_rank(void);
 
-/* Returns the key of the shuffle that --seed and --epoch ask for; 0: none is asked for. */
+/* Returns the key of the shuffle that --seed and --epoch ask for; 0 if neither is given. */
 uint64_t ctl_arguments_key(void);
 
 /*
- * Check that --remainder goes with the strategy and the number of samples.
- *
- * size: ranks. n: samples of the listing `source`.
+ * Checks that --remainder fits the strategy and the number of samples.
+ * size: number of ranks.
+ * n: number of samples.
+ * source: the listing's name, for the message.
  * Returns an exit status.
  */
 int ctl_arguments_check_remainder(uint32_t size, uint64_t n, const char *source);

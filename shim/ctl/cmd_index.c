@@ -451,6 +451,10 @@ static int run(char **operands) {
   rc = rc == CTL_DONE ? build(&result) : rc;
   if (rc == CTL_DONE) {
     ctl_warn_of_tables(request.path, request.quiet ? 0 : result.tables);
+    if (result.entries == 0 && request.source == FROM_TEXT && !request.quiet) {
+      ctl_warn("'%s' holds no names: the listing is empty, and each rank will see no file",
+               request.path);
+    }
     rc = print_result(&result, shard_clock_seconds() - begin);
   }
   shard_inventory_free(&request.inventory);

@@ -120,4 +120,5 @@ static int run(char **operands) {
                         : ctl_fail("listing '%s' is damaged", operands[0]);
 }
 
-const struct ctl_command ctl_cmd_ls = {ctl_help_ls, rows, CTL_ONE, "one listing or directory", run};
+const struct ctl_command ctl_cmd_ls = {ctl_help_ls, rows, CTL_ONE,
+                                       "one listing, directory or bucket", run};

@@ -213,4 +213,5 @@ static int run(char **operands) {
 }
 
 const struct ctl_command ctl_cmd_manifest = {
-    ctl_help_manifest, rows, CTL_ONE, "one listing or directory, --size P and -o PATTERN", run};
+    ctl_help_manifest, rows, CTL_ONE, "one listing, directory or bucket, --size P and -o PATTERN",
+    run};

@@ -112,11 +112,23 @@ static int execute(char **command) {
   return rc;
 }
 
+/* Ranks that are started by hand have no job in common. */
+static void note_listings(void) {
+  bool hash = ctl_args.strategy_text && ctl_args.strategy == SHARD_STRATEGY_HASH;
+  if (ctl_args.size_text && !getenv("SHARD_DATASET")) {
+    ctl_note("--rank and --size divide nothing without --dataset or SHARD_DATASET");
+  } else if (ctl_args.size_text && ctl_args.size > 1 && !hash && !getenv("SHARD_JOB") &&
+             !getenv("SHARD_LISTING")) {
+    ctl_note("each rank that is started by hand lists the dataset: if files may be added "
+             "meanwhile, set SHARD_JOB to one text for all of them, or SHARD_LISTING");
+  }
+}
+
 static int run(char **operands) {
   int rc = ctl_arguments_check_rank();
   rc = rc == CTL_DONE ? set_variables() : rc;
-  if (rc == CTL_DONE && ctl_args.size_text && !getenv("SHARD_DATASET")) {
-    ctl_note("--rank and --size divide nothing without --dataset or SHARD_DATASET");
+  if (rc == CTL_DONE) {
+    note_listings();
   }
   rc = rc == CTL_DONE ? execute(operands) : rc;
   free(datasets);

@@ -57,7 +57,8 @@ __attribute__((format(printf, 2, 3))) static void append(struct text *t, const c
   va_list args;
   va_start(args, format);
   int n = vsnprintf(t->at + t->used, sizeof(t->at) - t->used, format, args);
-  t->used += n > 0 && t->used + (size_t)n < sizeof(t->at) ? (size_t)n : 0;
+  size_t room = sizeof(t->at) - t->used; /* a text that does not fit is cut, and still is a fault */
+  t->used += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
   va_end(args);
 }
 
@@ -135,7 +136,7 @@ static void append_faults(const struct ctl_run *run, struct text *t) {
     item(t, "%s", run->bad[i]);
   }
   if (run->log_count == 0) {
-    item(t, "there is no log");
+    item(t, "there is no log: was SHARD_STATS set for the ranks, and libshard.so preloaded?");
   } else if (mixed) {
     item(t, "the logs are of worlds of different sizes: %s", folder);
   }
@@ -386,8 +387,8 @@ static bool judge_own(const struct ctl_epoch *e, const struct total *all, int si
                       struct text *t) {
   const struct ctl_division *d = all->division;
   if (!d) {
-    append(t, "nobody has listed it then; %zu ranks have opened files of it, %s times in all",
-           e->count, N(all->opens));
+    append(t, "no rank has listed the dataset then; its files were opened %s times, by ranks: %zu",
+           N(all->opens), e->count);
     return false;
   }
   if (all->unknown > 0) {
@@ -395,13 +396,16 @@ static bool judge_own(const struct ctl_epoch *e, const struct total *all, int si
            "files were opened %s times; which are a rank's own cannot be told without the listing "
            "'%s': %s",
            N(all->opens), d->file,
-           d->told.how == SHARD_LOG_RANKS ? "verify before the next job on the rank's host"
-           : listing_file                 ? "that of --listing is another one"
-                                          : "give it by --listing (shardctl index makes it)");
+           d->told.how == SHARD_LOG_RANKS
+               ? "it is gone if the rank's host has run another job since: verify "
+                 "before, or set one SHARD_JOB for all ranks"
+           : listing_file ? "that of --listing is another one"
+                          : "give it by --listing (shardctl index makes it)");
     return false;
   }
   if (e->count < (size_t)size) {
-    append(t, "only %zu of %d ranks have listed it or opened a file of it then", e->count, size);
+    append(t, "only %zu of %d ranks have listed the dataset or opened a file of it then", e->count,
+           size);
     return false;
   }
   if (all->others > 0) {
@@ -445,6 +449,7 @@ static bool judge_program(const struct ctl_epoch *e, const struct total *all, bo
     append(t, " by a rank");
   }
   append(t, "%s", e->opened == all->distinct ? ", each by one rank alone" : "");
+  append(t, "%s", all->unknown > 0 ? " (counted; which files, no listing tells)" : "");
   if (e->opened < s->used) {
     append(t, "; the steps account for %s", N(s->needed));
   }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * json.h - JSON that commands print, on json-c. One thread.
+ * json.h - makes and prints JSON for commands, by json-c. For one thread alone.
  *
- * A value is added to an object under a key, or to an array with key NULL. A value for which there
- * is no memory is lost, and ctl_json_print() reports that.
+ * In each ctl_json_add function, `to` is an object, and `key` the key of the value; or `to` is an
+ * array, and `key` is NULL. If there is no memory for a value, the value is lost, and
+ * ctl_json_print() reports the loss.
  */
 #pragma once
 
@@ -13,24 +14,29 @@
 
 struct json_object;
 
-/* Returns a new object or array, the caller's until it is added or printed. */
+/* Returns a new object, which is the caller's until the object is added or printed. */
 struct json_object *ctl_json_object(void);
+
+/* Returns a new array, which is the caller's until the array is added or printed. */
 struct json_object *ctl_json_array(void);
 
-/* Add a value, which then belongs to `to`; NULL: null. */
+/* Adds a value, which then belongs to `to`. value: NULL becomes null. */
 void ctl_json_add(struct json_object *to, const char *key, struct json_object *value);
 
-/* Add a text; NULL: null. Bytes that are not UTF-8 become U+FFFD. */
+/* Adds a copy of a text. Bytes that are not UTF-8 become U+FFFD. text: NULL becomes null. */
 void ctl_json_add_text(struct json_object *to, const char *key, const char *text);
 
+/* Adds a bool. */
 void ctl_json_add_bool(struct json_object *to, const char *key, bool value);
+
+/* Adds a number. */
 void ctl_json_add_number(struct json_object *to, const char *key, uint64_t value);
 
-/* Add a number, or null if it is not known. */
+/* Adds a number, or null if the number is not known. */
 void ctl_json_add_known(struct json_object *to, const char *key, uint64_t value, bool known);
 
-/* Add a number with so many digits behind the point. */
+/* Adds a number with `digits` digits behind the decimal point. */
 void ctl_json_add_decimal(struct json_object *to, const char *key, double value, int digits);
 
-/* Print a value on one line, and free it. Returns CTL_DONE, or CTL_FAILED after a message. */
+/* Prints a value on one line, and frees the value. Returns CTL_DONE; CTL_FAILED after a message. */
 int ctl_json_print(struct json_object *value, FILE *out);

@@ -8,11 +8,11 @@
 struct shard_listing;
 
 /*
- * Call `take` with each name of a sample. The sample that follows the last one is not searched for.
- *
+ * Calls `take` with each name of a sample. Reading sample k + 1 after sample k takes no search. For
+ * one thread alone, and for one listing in the process.
  * k: the sample's number.
- * Returns 0, a negative errno of the listing, or what `take` has returned, if that is not 0. One
- * thread, and one listing in the process.
+ * take: a result other than 0 ends the calls and is returned.
+ * Errors: -EBADMSG, or a negative errno of the listing.
  */
 int ctl_sample_names(const struct shard_listing *listing, uint64_t k,
                      int (*take)(void *context, const char *name, size_t length), void *context);

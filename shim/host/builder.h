@@ -48,7 +48,8 @@ struct shard_builder {
   int errors;         /* the pipe */
   char messages[600]; /* the last ones, in whole lines as far as they fit */
   int signal;         /* the signal that has ended shardctl */
-  /* Set by the caller: shardctl asks a server, and gets the host's LD_PRELOAD without libshard.so. */
+  /* Set by the caller: shardctl asks a server, and gets the host's LD_PRELOAD without libshard.so.
+   */
   bool remote;
 };
 

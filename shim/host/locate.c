@@ -134,6 +134,12 @@ static bool is_missing(int rc) { return rc == -ENOENT || rc == -ENOTDIR; }
 
 /* Finds what root i leads to. Errors: unknown, and the directory may belong to the root. */
 static int read_root(struct lookup *l, struct shard_dataset_root *known, size_t i) {
+  const struct shard_inode_root *first =
+      known[i].fixed ? atomic_load_explicit(&known[i].first, memory_order_acquire) : NULL;
+  if (first) {
+    l->roots[i] = *first;
+    return 0;
+  }
   int rc = shard_locate_root(&known[i], &l->roots[i]);
   const char *seen = l->roots[i].path;
   if (rc == 0 || is_missing(rc)) {
@@ -272,7 +278,7 @@ static size_t find_nested(const struct lookup *l, const struct shard_dataset_roo
 }
 
 static int locate_once(struct lookup *l, struct shard_dataset_root *known,
-                       struct shard_location *out) {
+                       struct shard_location *out, char *path) {
   const char *rest = NULL;
   *out = (struct shard_location){.which = l->count, .other = l->count};
   l->changes = atomic_load(&changes);
@@ -290,13 +296,15 @@ static int locate_once(struct lookup *l, struct shard_dataset_root *known,
   if (rc > 0 && (out->other = find_nested(l, known, out->which)) < l->count) {
     return -EINVAL;
   }
-  out->path = rc > 0 ? strdup(rest) : NULL;
-  return rc > 0 && !out->path ? -ENOMEM : rc;
+  if (rc > 0) {
+    strcpy(path, rest);
+  }
+  return rc;
 }
 
 __attribute__((noinline)) int shard_locate_directory(int fd, const struct statx *st,
                                                      struct shard_dataset_root *known, size_t count,
-                                                     struct shard_location *out) {
+                                                     struct shard_location *out, char *path) {
   SHARD_WORKSPACE_HELD(room);
   char *room = shard_workspace_take(&room_held, PATH_MAX + count * sizeof(struct shard_inode_root));
   struct lookup l;
@@ -310,7 +318,7 @@ __attribute__((noinline)) int shard_locate_directory(int fd, const struct statx 
   for (int tries = 0; tries < MOST_TRIES && rc < 0 && rc != -EBADF && out->which == count &&
                       !shard_error_is_shortage(rc);
        tries++) {
-    rc = locate_once(&l, known, out);
+    rc = locate_once(&l, known, out, path);
   }
   return rc;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "host/inode.h"
@@ -16,6 +17,7 @@
 struct shard_dataset_root {
   const char *path; /* as configured, absolute */
   _Atomic(const struct shard_inode_root *) first, last;
+  bool fixed; /* the directory that was found first is the root from then on, and is not examined */
 };
 
 /*
@@ -31,7 +33,6 @@ int shard_locate_root(struct shard_dataset_root *root, struct shard_inode_root *
 struct shard_location {
   size_t which; /* the root */
   size_t other; /* after -EINVAL, the root inside or outside of `which`; else `count` */
-  char *path;   /* from the root, "" for the root itself; malloc'd */
 };
 
 /*
@@ -43,10 +44,11 @@ struct shard_location {
  * compared by its path alone.
  *
  * st: of shard_inode_stat() for fd; stx_mask 0: that failed.
- * known[count]: the roots; each is looked up anew. Takes a descriptor for a moment, if one is left.
- * Returns 1 and *out; the caller frees out->path. 0: the directory is of no dataset.
+ * known[count]: the roots; each is looked up anew, but for fixed ones. Takes a descriptor for a
+ * moment, if one is left. path[PATH_MAX]: after 1, the path from the root; "" for the root itself.
+ * Returns 1 and *out. 0: the directory is of no dataset.
  * Errors: with out->which < count, the directory is of that root and cannot be listed; else it is
  * unknown whether the directory is of a dataset.
  */
 int shard_locate_directory(int fd, const struct statx *st, struct shard_dataset_root *known,
-                           size_t count, struct shard_location *out);
+                           size_t count, struct shard_location *out, char *path);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * codec.h - what reader and writer share: numbers inside a block, names compared, the orders. Pure.
+ * codec.h - codes numbers and compares names, for the reader and the writer of listings. All
+ * functions are pure.
  */
 #pragma once
 
@@ -10,12 +11,17 @@
 #include <string.h>
 
 /*
- * PATH: by the bytes of the path. BASENAME: by basename, then path. KEEP: as the manifest has them,
- * duplicates too. DIRECTORY: by the directory's path and two slashes: a directory's own names lie
- * together, in the manifest's order, and so do all names below it. No component is empty.
- * SAMPLE: a directory's own files by their stems, and then what lies below it: so samples
- * (samples.h) lie together. By bytes, but 1 stands for the dot that ends a stem, and before a
- * basename; no name has that byte.
+ * The order of the names in a listing.
+ *
+ *   PATH       by the bytes of the path
+ *   BASENAME   by basename, then by path
+ *   KEEP       the order of the manifest, duplicates included
+ *   DIRECTORY  by the directory's path, followed by two slashes. A directory's own names lie
+ *              together, in the manifest's order, and all names below the directory lie together.
+ *              No component is empty
+ *   SAMPLE     a directory's own files by their stems, then the names below the directory, so that
+ *              the files of a sample (samples.h) lie together. By bytes, with byte 1 in place of
+ *              the dot that ends a stem, and in front of a basename; no name has byte 1
  */
 enum {
   SHARD_ORDER_PATH = 0,
@@ -25,14 +31,14 @@ enum {
   SHARD_ORDER_SAMPLE = 4
 };
 
-#define SHARD_CODEC_STEM 1 /* the byte of order SAMPLE */
+#define SHARD_CODEC_STEM 1 /* the byte that order SAMPLE has in place of a stem's dot */
 
-/* Whether a listing in this order may have a name twice, and cannot be searched by name. */
+/* Returns whether a listing in an order may have a name twice, and cannot be searched by name. */
 static inline int shard_codec_is_manifest_order(uint32_t order) {
   return order == SHARD_ORDER_KEEP || order == SHARD_ORDER_DIRECTORY;
 }
 
-/* Write LEB128, at most 5 bytes for 32 bits and 10 for 64. Returns how many bytes. */
+/* Writes a varint (LEB128): at most 5 bytes for 32 bits, 10 for 64. Returns the bytes written. */
 static inline size_t shard_codec_put_varint(uint8_t *p, uint64_t v) {
   size_t n = 0;
   while (v >= 0x80) {
@@ -44,8 +50,9 @@ static inline size_t shard_codec_put_varint(uint8_t *p, uint64_t v) {
 }
 
 /*
- * Read a varint of at most `most` bytes at *p, before `end`, and advance *p. 0, or -1 if it is cut
- * short or too long.
+ * Reads a varint of at most `most` bytes at *p, and moves *p behind the varint.
+ * end: where the bytes end.
+ * Errors: -1: the varint is cut off or too long.
  */
 static inline int shard_codec_read_varint(const uint8_t **p, const uint8_t *end, unsigned most,
                                           uint64_t *v) {
@@ -61,6 +68,7 @@ static inline int shard_codec_read_varint(const uint8_t **p, const uint8_t *end,
   return -1;
 }
 
+/* Reads a varint of 32 bits, as shard_codec_read_varint() does. */
 static inline int shard_codec_get_varint(const uint8_t **p, const uint8_t *end, uint32_t *v) {
   uint64_t value;
   int rc = shard_codec_read_varint(p, end, 5, &value);
@@ -70,13 +78,14 @@ static inline int shard_codec_get_varint(const uint8_t **p, const uint8_t *end, 
   return rc;
 }
 
+/* Reads a varint of 64 bits, as shard_codec_read_varint() does. */
 static inline int shard_codec_get_varint64(const uint8_t **p, const uint8_t *end, uint64_t *v) {
   return shard_codec_read_varint(p, end, 10, v);
 }
 
 /*
- * Add one to the decimal number that ends before `end`; it must not be all nines. Returns the
- * first digit that has changed.
+ * Adds one to the decimal number that ends before `end`. The number must not be all nines.
+ * Returns the address of the first digit that has changed.
  */
 static inline char *shard_codec_count_up(char *end) {
   while (*--end == '9') {
@@ -86,7 +95,7 @@ static inline char *shard_codec_count_up(char *end) {
   return end;
 }
 
-/* Write a number as `width` digits. */
+/* Writes a number as `width` decimal digits, without a NUL. */
 static inline void shard_codec_put_digits(char *to, size_t width, uint64_t number) {
   while (width-- > 0) {
     to[width] = (char)('0' + number % 10);
@@ -94,6 +103,7 @@ static inline void shard_codec_put_digits(char *to, size_t width, uint64_t numbe
   }
 }
 
+/* Returns the number that `width` decimal digits stand for. */
 static inline uint64_t shard_codec_get_digits(const char *digits, size_t width) {
   uint64_t number = 0;
   for (size_t k = 0; k < width; k++) {
@@ -102,7 +112,10 @@ static inline uint64_t shard_codec_get_digits(const char *digits, size_t width) 
   return number;
 }
 
-/* How many bytes a and b share at their start, at most `most`; both have that many. */
+/*
+ * Returns the length of the common start of a and b, at most `most`. Both have at least `most`
+ * bytes.
+ */
 static inline size_t shard_codec_shared_start(const char *a, const char *b, size_t most) {
   size_t n = 0;
   for (uint64_t x, y; n + 8 <= most; n += 8) {
@@ -118,7 +131,10 @@ static inline size_t shard_codec_shared_start(const char *a, const char *b, size
   return n;
 }
 
-/* How many bytes they share before a_end and b_end, at most `most`. */
+/*
+ * Returns the length of the common end of two texts that end before a_end and b_end, at most
+ * `most`. Both have at least `most` bytes.
+ */
 static inline size_t shard_codec_shared_end(const char *a_end, const char *b_end, size_t most) {
   size_t n = 0;
   for (uint64_t x, y; n + 8 <= most; n += 8) {
@@ -134,7 +150,10 @@ static inline size_t shard_codec_shared_end(const char *a_end, const char *b_end
   return n;
 }
 
-/* What a and b share: bytes at their start, and of the rest bytes at their end. */
+/*
+ * Computes the lengths of the common start and the common end of a[na] and b[nb]. The end does not
+ * overlap the start.
+ */
 static inline void shard_codec_shared(const char *a, size_t na, const char *b, size_t nb,
                                       size_t *prefix, size_t *suffix) {
   size_t least = na < nb ? na : nb;
@@ -142,22 +161,27 @@ static inline void shard_codec_shared(const char *a, size_t na, const char *b, s
   *suffix = shard_codec_shared_end(a + na, b + nb, least - *prefix);
 }
 
-/* False for an empty component, "." and "..": no directory has an entry of that name. */
+/*
+ * Returns whether a directory can have an entry of this name: not for an empty component, "." and
+ * "..".
+ */
 static inline bool shard_codec_is_entry(const char *component, size_t length) {
   return length > 0 &&
          !(component[0] == '.' && (length == 1 || (length == 2 && component[1] == '.')));
 }
 
-/* Offset of the basename in name[length]. */
+/* Returns the offset of the basename in name[length]. */
 static inline size_t shard_codec_basename(const char *name, size_t length) {
   const char *slash = memrchr(name, '/', length);
   return slash ? (size_t)(slash - name) + 1 : 0;
 }
 
 /*
- * Iterate over the directories on the way to name[base], its basename, from the top. *from is 0 at
- * first. Returns the length of the next directory's path; 0 at the end, or at a component that no
- * directory can have: nobody can find what lies below that.
+ * Iterates over the directories above the basename of a name, from the top down.
+ * base: the offset of the basename.
+ * from: the state of the iteration; 0 at first.
+ * Returns the length of the next directory's path; 0 at the end, or at a component for which
+ * shard_codec_is_entry() is false: no program can open a path through that component.
  */
 static inline size_t shard_codec_next_directory(const char *name, size_t base, size_t *from) {
   const char *slash = memchr(name + *from, '/', base - *from);
@@ -169,13 +193,16 @@ static inline size_t shard_codec_next_directory(const char *name, size_t base, s
   return end;
 }
 
-/* Compare by bytes; a proper prefix comes first. */
+/* Compares a[na] with b[nb] by bytes; a proper prefix comes first. Returns <0, 0 or >0. */
 static inline int shard_codec_compare_bytes(const char *a, size_t na, const char *b, size_t nb) {
   int c = memcmp(a, b, na < nb ? na : nb);
   return c ? c : (na > nb) - (na < nb);
 }
 
-/* Compare the directory of name[length], as order DIRECTORY sees it, with key[size]. */
+/*
+ * Compares the directory of name[length], in the form of order DIRECTORY, with key[size]. Returns
+ * <0, 0 or >0.
+ */
 static inline int shard_codec_compare_directory(const char *name, size_t length, const char *key,
                                                 size_t size) {
   size_t n = shard_codec_basename(name, length), least = n < size ? n : size;
@@ -186,7 +213,10 @@ static inline int shard_codec_compare_directory(const char *name, size_t length,
   return size == n ? 1 : '/' != key[n] ? '/' - (unsigned char)key[n] : -(size > n + 1);
 }
 
-/* The byte at name[k], as order SAMPLE sees it: in a basename. */
+/*
+ * Returns the byte by which order SAMPLE compares name[k], a byte of the basename: SHARD_CODEC_STEM
+ * for the dot that ends the stem.
+ */
 static inline int shard_codec_stem_byte(const char *name, size_t k) {
   if (name[k] == '.') {
     size_t base = shard_codec_basename(name, k);
@@ -197,7 +227,7 @@ static inline int shard_codec_stem_byte(const char *name, size_t k) {
   return (unsigned char)name[k];
 }
 
-/* Compare two names in order SAMPLE. */
+/* Compares two names in order SAMPLE. Returns <0, 0 or >0. */
 static inline int shard_codec_compare_samples(const char *a, size_t na, const char *b, size_t nb) {
   size_t k = shard_codec_shared_start(a, b, na < nb ? na : nb);
   bool below = memchr(a + k, '/', na - k), other = memchr(b + k, '/', nb - k);
@@ -211,7 +241,10 @@ static inline int shard_codec_compare_samples(const char *a, size_t na, const ch
                : shard_codec_stem_byte(a, k) - shard_codec_stem_byte(b, k);
 }
 
-/* Compare two names in an order: <0, 0, >0. In order DIRECTORY, those of a directory are equal. */
+/*
+ * Compares two names in an order. In order DIRECTORY all names of one directory are equal.
+ * Returns <0, 0 or >0.
+ */
 static inline int shard_codec_compare_names(uint32_t order, const char *a, size_t na, const char *b,
                                             size_t nb) {
   if (order == SHARD_ORDER_DIRECTORY) {
@@ -236,7 +269,7 @@ static inline int shard_codec_compare_names(uint32_t order, const char *a, size_
   return shard_codec_compare_bytes(a, na, b, nb);
 }
 
-/* Whether name b may follow name a in a listing of this order. */
+/* Returns whether name b may follow name a in a listing of an order. */
 static inline int shard_codec_may_follow(uint32_t order, const char *a, size_t na, const char *b,
                                          size_t nb) {
   return order == SHARD_ORDER_KEEP ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.c - reading the names of a listing: by position, in order, and by name.
+ * names.c - reads the names of a listing: by position, in order, and by name.
  *
  * A position is looked up among the extents, by bisection, and then in a block or a run. The
  * bisection does not check the extents on its way, only the one that it ends at: that must hold the

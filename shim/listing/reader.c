@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reader.c - a listing file mapped read-only: opening, facts and directories. names.c reads the
+ * reader.c - maps a listing file read-only, and reads its facts and directories. names.c reads the
  * names; format.h has the layout.
  *
  * Nothing is trusted unchecked, checksums included: anybody can compute them. Opening checks the

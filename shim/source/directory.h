@@ -7,8 +7,9 @@
 #include "build/build.h"
 
 /*
- * List directory `root` and write the listing `file`, as shard_build() does: 0, or a negative errno
- * and a line in err[size] that names the path at fault. The listing's source is root's real path.
+ * Lists the directory `root` and writes the listing `file`, as shard_build() does. The listing's
+ * source is the real path of `root`.
+ * Errors: as shard_build(), and of realpath(3).
  */
 int shard_directory_build(const char *root, const struct shard_options *options, const char *file,
                           struct shard_build_result *result, char *err, size_t size);

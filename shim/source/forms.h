@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forms.h - what a text is, by its first bytes and lines: whether they are names (shardctl only).
- * Pure functions.
+ * forms.h - finds out from the first bytes and lines of a text whether the text holds names, and
+ * which other form the text has (shardctl only). Pure.
  */
 #pragma once
 
@@ -9,26 +9,31 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* So many bytes of a text, or all of a shorter one, are judged. */
+/* Bytes at the beginning of a text that are judged; of a shorter text, all. */
 #define SHARD_FORMS_BEGIN ((size_t)16 << 10)
 
-/* A text's beginning. */
+/* The beginning of a text. */
 struct shard_forms_text {
   const char *data;
   size_t size;
-  bool whole;       /* the text has no more bytes */
+  bool whole;       /* the text has no more bytes than these */
   char separator;   /* '\n' or 0 */
-  const char *root; /* what absolute names are to lie below; NULL: nothing */
-  bool lines;       /* judge the lines too, not only the first bytes */
+  const char *root; /* the directory or URL that absolute names must lie below; NULL: none */
+  bool lines;       /* whether lines are judged, too, and not only the first bytes */
 };
 
-/* 0 if it may be names. Else -EINVAL, and in err[size] what it is and what to do, to be printed
- * after the text's name. */
+/*
+ * Judges whether a text may hold names.
+ * Errors: -EINVAL, the text holds no names. err[size] gets what the text holds, and the remedy, to
+ * be printed after the text's name.
+ */
 int shard_forms_judge(const struct shard_forms_text *text, char *err, size_t size);
 
-/* Bytes of the "word://" that a text begins with; 0: with none. */
+/* Returns the length of the "word://" that a text begins with; 0 if there is none. */
 size_t shard_forms_scheme(const char *text, size_t length);
 
-/* Decode %XX, and + as a blank if `plus`, in place. The new length; -1 if a % is not followed by
- * two digits. */
+/*
+ * Decodes each %XX in text[length] in place; if `plus`, each + as a blank, too.
+ * Returns the new length; -1 if a % is not followed by two hexadecimal digits.
+ */
 ssize_t shard_forms_decode(char *text, size_t length, bool plus);

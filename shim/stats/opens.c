@@ -63,6 +63,7 @@ int shard_opens_add(const char *path, bool program, const struct shard_options *
   unsigned k = atomic_load(&group->count);
   if (*copy == '/') {
     group->roots[k].path = copy;
+    group->roots[k].fixed = true; /* an open must not cost a look at each root */
     group->number[k] = (int)i;
   }
   atomic_store(&added, i + 1);
@@ -70,6 +71,8 @@ int shard_opens_add(const char *path, bool program, const struct shard_options *
   return (int)i;
 }
 
+/* Print root, rest and a slash into buf[size]; rest may lie more than PATH_MAX bytes behind buf.
+ * Returns the length; 0: it does not fit. */
 static size_t join(char *buf, size_t size, const char *root, const char *rest) {
   size_t n = strlen(root), m = strlen(rest), slash = n > 0 && root[n - 1] != '/';
   if (n + slash + m + 2 > size) {
@@ -77,7 +80,7 @@ static size_t join(char *buf, size_t size, const char *root, const char *rest) {
   }
   memcpy(buf, root, n);
   buf[n] = '/';
-  memcpy(buf + n + slash, rest, m);
+  memmove(buf + n + slash, rest, m);
   n += slash + m;
   if (m > 0) {
     buf[n++] = '/';
@@ -112,6 +115,7 @@ struct spot {
 
 #define PATH_ROOM (2UL * PATH_MAX)
 static_assert(PATH_ROOM + NAME_MAX + 2 <= SHARD_WORKSPACE_SIZE, "a name goes behind the path");
+static_assert(2 * PATH_MAX + 2 <= SHARD_WORKSPACE_SIZE, "the root's path, and that from the root");
 
 /* Find the dataset of a directory. Returns false if it cannot be told. */
 __attribute__((noinline)) static bool locate(int dirfd, const char *directory, struct spot *s) {
@@ -127,14 +131,14 @@ __attribute__((noinline)) static bool locate(int dirfd, const char *directory, s
     struct group *group = &groups[program];
     struct shard_location place;
     unsigned n = atomic_load(&group->count);
-    rc = n > 0 ? shard_locate_directory(fd, &st, group->roots, n, &place) : 0;
+    char *below = s->path + PATH_MAX + 2; /* behind a root's path, a slash and NUL */
+    rc = n > 0 ? shard_locate_directory(fd, &st, group->roots, n, &place, below) : 0;
     if (rc > 0) {
       const struct shard_inode_root *first = atomic_load(&group->roots[place.which].first);
       s->dataset = group->number[place.which];
       s->root = first ? join(s->path, PATH_ROOM, first->path, "") : 0;
-      s->base = first ? join(s->path, PATH_ROOM, first->path, place.path) : 0;
+      s->base = first ? join(s->path, PATH_ROOM, first->path, below) : 0;
       rc = s->base > 0 ? 1 : -ENAMETOOLONG;
-      free(place.path);
     }
   }
   shard_kernel_close(fd);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stats.h - what a process lists and opens of datasets, for SHARD_STATS: noted in its log (log.h).
+ * stats.h - notes in the process's log (log.h) which files of datasets the process lists and opens,
+ * for SHARD_STATS.
  *
- * Nothing is done while SHARD_STATS is not set. There are no locks, no process waits for another,
- * and errno is kept. The open of a file of a dataset allocates memory.
+ * The functions do nothing if SHARD_STATS is not set. They take no locks and wait for no other
+ * process. All but shard_stats_init() and shard_stats_served() keep errno. Noting an open allocates
+ * memory only to add a dataset, to locate a dataset's root (at first, and if the root has changed)
+ * and to make the log.
  */
 #pragma once
 
@@ -17,38 +20,54 @@
 
 struct shard_listing;
 
+/* Whether statistics are kept. UNKNOWN until shard_stats_init() is called. */
 enum { SHARD_STATS_UNKNOWN, SHARD_STATS_OFF, SHARD_STATS_ON };
 extern atomic_int shard_stats_state __attribute__((visibility("hidden")));
 
+/* Returns whether statistics are kept. */
 static inline bool shard_stats_on(void) {
   return atomic_load_explicit(&shard_stats_state, memory_order_acquire) == SHARD_STATS_ON;
 }
 
-/* Read the variables; to be called after shard_config_init(). Opens no file. */
+/* Reads the variables. Called after shard_config_init(). Opens no file. */
 void shard_stats_init(void);
 
-/* Note that fd was opened by openat(dirfd, path, flags), if it is a file of a dataset. */
+/* Notes that fd was opened by openat(dirfd, path, flags), if fd is a file of a dataset. */
 void shard_stats_opened(int fd, int dirfd, const char *path, int flags);
 
-/* Returns the number of a dataset of SHARD_DATASET, by its path or URL there; -1: none. */
+/*
+ * Returns the number of a dataset of SHARD_DATASET; -1: there is none.
+ * item: the path or URL in SHARD_DATASET.
+ */
 int shard_stats_find(const char *item);
 
-/* Note how this process comes to a dataset's names from now on. */
+/* Which names of a dataset this process gets. */
 struct shard_stats_share {
   enum shard_log_how how;
   uint32_t rank, size;
   uint64_t epoch;
   bool shuffled;
-  const struct shard_listing *listing; /* NULL: none */
+  const struct shard_listing *listing; /* NULL: no listing */
 };
+
+/*
+ * Notes which names of a dataset this process gets from now on.
+ * dataset: a number of shard_stats_find(); -1: nothing is done.
+ */
 void shard_stats_share(int dataset, const struct shard_stats_share *share);
 
-/* Note that a name was shown to the rank as its own. */
+/*
+ * Notes that name[length] was shown to the rank as its own.
+ * dataset: a number of shard_stats_find(); -1: nothing is done.
+ */
 void shard_stats_served(int dataset, uint64_t epoch, const char *name, size_t length);
 
-/* Note that an object was opened. url: s3://bucket/prefix/, as SHARD_DATASET or the program has
- * named it; name: the rest of the key. */
+/*
+ * Notes that an object was opened, unless the key ends in a slash.
+ * url: s3://bucket/prefix/, as SHARD_DATASET or the program has named the dataset.
+ * name: name[length] is the rest of the key.
+ */
 void shard_stats_object(const char *url, const char *name, size_t length);
 
-/* Note that the process is about to end. */
+/* Notes that the process is about to end. */
 void shard_stats_end(void);

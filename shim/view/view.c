@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/kernel.h"
+#include "base/workspace.h"
 #include "base/xxh64.h"
 #include "cache/cache.h"
 #include "cache/job.h"
@@ -230,6 +231,17 @@ __attribute__((noinline)) static bool is_closed(int fd, const struct statx *st) 
          (st->stx_mask && !shard_inode_is_same(st, &now));
 }
 
+/* Does shard_locate_directory()'s work. *path: malloc'd after 1, for the caller to free. */
+__attribute__((noinline)) static int locate(int fd, const struct statx *st,
+                                            const struct shard_datasets *all,
+                                            struct shard_location *place, char **path) {
+  SHARD_WORKSPACE(found);
+  place->which = all->count;
+  int rc = found ? shard_locate_directory(fd, st, all->roots, all->count, place, found) : -ENOMEM;
+  *path = rc > 0 ? strdup(found) : NULL;
+  return rc > 0 && !*path ? -ENOMEM : rc;
+}
+
 /* Does shard_view_open()'s work after the datasets are set up. */
 static int decide_directory(int fd, const struct shard_datasets *all,
                             struct shard_served_dir **out) {
@@ -242,10 +254,11 @@ static int decide_directory(int fd, const struct shard_datasets *all,
   if (rc != 0) {
     st.stx_mask = 0;
   }
-  rc = shard_locate_directory(fd, &st, all->roots, all->count, &place);
+  char *path;
+  rc = locate(fd, &st, all, &place, &path);
   if (rc > 0) {
-    rc = serve_located(fd, &all->items[place.which], place.path, out);
-    free(place.path);
+    rc = serve_located(fd, &all->items[place.which], path, out);
+    free(path);
     return rc;
   }
   if (rc == 0 || rc == -EBADF || shard_error_is_shortage(rc)) {

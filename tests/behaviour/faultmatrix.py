@@ -48,8 +48,8 @@ print("\\n".join(sorted(names)))
 """
 # What the adapter does for DLIO: the listing, and a list that reads a name when it is asked for.
 ADAPTER = """import sys
-from _libshard import listing, sequences
-files = sequences.FileList(listing.Listing.of_dataset(sys.argv[1], "hidden=1"), "")
+from _libshard import mapped_listing, sequences
+files = sequences.FileList(mapped_listing.Listing.of_dataset(sys.argv[1], "hidden=1"), "")
 print("\\n".join(sorted(files)))
 """
 

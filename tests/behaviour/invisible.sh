@@ -69,7 +69,7 @@ for p in "${pythons[@]}"; do
   v=$("$p" -V 2>&1)
   alike "$v" "$p" -c 'import json, os; print(sorted(os.listdir()))'
   # The audit hook is registered before the interpreter chooses its allocators.
-  for a in "-X dev" -Xdev "-bb -X dev" -E -I; do
+  for a in "-X dev" -Xdev "-bb -X dev" -uXdev "-uX dev" -E -I; do
     for e in PYTHONDEVMODE=1 PYTHONMALLOC=debug PYTHONMALLOC=malloc_debug PYTHONMALLOC=malloc; do
       # shellcheck disable=SC2086  # a list of arguments
       alike "$v $a $e" env $e "$p" $a -c pass

@@ -253,6 +253,8 @@ def parts():
     refused("a part twice", "comes twice (a, line 1; a, line 1)", a, a)
     refused("a name twice in a packed part", "comes twice (c.gz, line 1; c.gz, line 3)", a.replace("a", "b"), file("c.gz", gzip.compress(b"q\nr\nq\n")))
     taken("an empty part", ["x/1", "x/2"], a, file("e", ""), file("e.gz", gzip.compress(b"")))
+    done, made = index(file("none", ""))
+    verdicts.check("a list without names is said", made is not None and "'none' holds no names" in done.stderr, done.stderr)
     refused("an empty file that is to be packed", "e2.gz is 0 bytes long", a, file("e2.gz", ""))
     refused("a part that is cut short", ["cut, line 2", "without a newline"], file("cut", "y\nz"), a)
     refused("a packed part that is cut short", "cut.gz", file("cut.gz", gzip.compress(b"y\n" * 5000)[:-9]), a)

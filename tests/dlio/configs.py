@@ -272,6 +272,7 @@ def counts():
     fewer = {"dataset.num_files_train": 16, "dataset.num_files_eval": 8}
     yield Config("pytorch-jpeg-subset", photo, fewer, quick=True)
     yield Config("pytorch-jpeg-folders-subset", plain("jpeg", 1, FOLDERS), fewer, ranks=(2,))
+    yield Config("pytorch-jpeg-no-file", photo, {"dataset.num_files_train": 0, "dataset.num_files_eval": 0}, ranks=(2,), quick=True)
     yield Config("tensorflow-npz-subset", zipped, fewer, "tensorflow", ranks=(2,))
     yield Config("tensorflow-tfrecord-subset", records, fewer, "tensorflow", ranks=(2,))
     for name, option in (("train", "num_files_train"), ("eval", "num_files_eval")):

@@ -110,7 +110,7 @@ if sys.version_info[:2] != (3, 12):  # there is no ctypes in them
         import _xxsubinterpreters as interpreters
     other = interpreters.create()
     assert not interpreters.run_string(other, "from _libshard import sequences; from _libshard.mapped_listing import Listing;"
-        "files = sequences.FileList(Listing.of_names(bytearray(b'f_003\\0' * 9)), '/d/');"
+        "files = sequences.FileList(Listing.of_names(bytearray((b'f_003' + bytes(1)) * 9)), '/d/');"
         "assert [*files][3] == files[3] == '/d/f_003' and files._recipe == ()")
     interpreters.destroy(other)
     check()

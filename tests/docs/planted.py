@@ -110,7 +110,7 @@ PLANTED = (
     (drift.pictures, readme_edit("shim/pictures/speed-dark.svg", "shim/pictures/speed-black.svg")),
     (drift.figures, readme_edit("| 5,297 |", "| 5,298 |")),
     (drift.figures, readme_edit("1.18 times", "1.49 times")),
-    (drift.size, readme_edit("`make bench`.", 10240 * "long ")),
+    (drift.size, readme_edit("`make bench`", 10240 * "long ")),
     (drift.places, readme_edit("make bench", "make bunch")),
     (drift.places, readme_edit("(tests/torch/train.py)", "(tests/torch/trains.py)")),
     (drift.places, page_edit("libshard.7", ".BR libshard\\-s3 (7)", ".BR libshard\\-s4 (7)")),

@@ -41,9 +41,9 @@ def main():
 
     def rank(number):
         os.close(end)
-        from _libshard import listing, sequences  # libshard.so holds them
+        from _libshard import mapped_listing, sequences  # libshard.so holds them
 
-        files = sequences.FileList(listing.Listing.of_file(file, digest), "/data/train/")
+        files = sequences.FileList(mapped_listing.Listing.of_file(file, digest), "/data/train/")
         for k in range(int(workers)):
             fork(lambda k=k: worker(files, number * 1000 + k))
         worker(files, number * 1000 + 999)

@@ -32,7 +32,7 @@
 #pragma weak shard_listing_next
 #pragma weak shard_dataset_open
 #pragma weak shard_world_get
-#pragma weak shard_log
+void shard_log(int level, const char *text) __attribute__((weak));
 
 int __open_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the cache opens, locks, keeps and removes: of nobody else's, whole, by one process at a
- * time, and for as long as somebody needs it. Links: cache/collect, cache/filenames, cache/permutation,
- * cache/lock, cache/safe
+ * time, and for as long as somebody needs it. Links: cache/collect, cache/filenames,
+ * cache/permutation, cache/lock, cache/safe
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-from .. import compressing, modules_of
+from .. import compressing, list_like, modules_of
 from ..native import ERROR, INFO, VIEWS, WARN, native, speaks
 from ..parts import EVERYWHERE, benchmark
 from ..parts.placeholders import length
@@ -67,8 +67,9 @@ def start():
     if fault is not None or asked:
         return _compress(folder, WARN if fault or _without() else INFO, fault or "SHARD_ADAPTER=compress")
     native().set_view(VIEWS["global"])
-    sys.meta_path.insert(0, Finder({module: lambda loaded, module=module: _patch(loaded, module)
-                                    for module in {**EVERYWHERE, **family.patches, **compressing.patches(())}}))
+    sys.meta_path.insert(0, Finder({**list_like.patches(), **{
+        module: lambda loaded, module=module: _patch(loaded, module)
+        for module in {**EVERYWHERE, **family.patches, **compressing.patches(())}}}))
     return None
 
 
@@ -83,7 +84,7 @@ def _compress(folder, level, why):
     if not compressing.enabled:
         return _say(level, "DLIO runs unmodified%s: %s", why)
     _say(level, "DLIO runs unmodified%s, and its lists are compressed: %s", why)
-    patches = compressing.patches(_loaders(folder))
+    patches = {**list_like.patches(), **compressing.patches(_loaders(folder))}
     for module in patches.keys() & sys.modules.keys():
         patches.pop(module)(sys.modules[module])
     sys.meta_path.insert(0, Finder(patches))

@@ -36,10 +36,12 @@ class Run:
     skip           if it counts its files' names, and need not: a skipped.Skip; None
     met            whether its ranks have met over that
     lists_pending  whether it has a list of one Placeholder, or such names, which has not come back
+    refused        whether a folder is listed in the unmodified way, which was said
     """
 
     def __init__(self, benchmark, function, changes):
-        self.benchmark, self.skip, self.met, self.lists_pending = benchmark, None, False, False
+        self.benchmark, self.skip = benchmark, None
+        self.met = self.lists_pending = self.refused = False
         self._changes = changes
         self._code = function.__code__
         self._module = function.__globals__["__name__"]

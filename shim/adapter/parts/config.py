@@ -32,10 +32,12 @@ def _patch_derive(cls):
         run = running(args=self)
         if run and file_list_train is not None and file_list_eval is not None:
             compare_ranks.conclude(run.benchmark)
+            if not file_list_train and not file_list_eval:
+                run.lists_pending = False  # DLIO has cut both lists to no file
         given = {"train": file_list_train, "eval": file_list_eval}
         for kind, files in given.items():
             files = files_of(files)
-            if files is None and given[kind]:
+            if files is None and given[kind] and run and not run.refused:
                 compressing.enable()  # DLIO has listed by itself, a bucket for example
             elif files is not None:
                 files = files[:getattr(run.benchmark, "num_files_" + kind)]

@@ -132,6 +132,7 @@ def _answered(original, walk, storage, run, *arguments):
                 run.lists_pending = run.lists_pending or _files_in(answer) != []
                 return answer
     except (Refusal, OSError) as error:
+        run.refused = True
         say_refusal(repr(arguments[0]), error)
     return original(storage, *arguments)
 

@@ -1,40 +1,51 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * folders.h - the folders of a bucket whose names are known: good places to divide a range.
+ * folders.h - keeps the known names of a bucket's folders, which are good places to divide a range.
  */
 #pragma once
 
 #include "source/s3/split.h"
 
-#define SHARD_S3_FOLDERS_MOST 65536 /* that are kept */
+#define SHARD_S3_FOLDERS_MOST 65536 /* folders that are kept */
 
 struct shard_s3_folder {
-  char *name; /* with its slash; not ended by NUL */
+  char *name; /* with the slash at its end; not ended by NUL */
   uint32_t length;
-  bool open; /* whether others follow it is not known */
+  bool open; /* it is not known whether other folders follow */
 };
 
-/* Sorted by name. All zero at first. */
+/* Folders, sorted by name. All zeros at first. */
 struct shard_s3_folders {
   struct shard_s3_folder *list;
   size_t count, room;
 };
 
-/* Add a folder, or set `open` of one that is there. Without room it is left out. 0 or -ENOMEM. */
+/*
+ * Adds a folder, or sets `open` of a folder that is there. When SHARD_S3_FOLDERS_MOST are there,
+ * the folder is left out.
+ * Errors: -ENOMEM.
+ */
 int shard_s3_folders_add(struct shard_s3_folders *folders, const char *name, size_t length,
                          bool open);
 
-/* Count those after `after` and before `end` (NULL: to the last). *first: the first's index. */
+/*
+ * Returns how many folders lie after `after` and before `end`.
+ * end: NULL: there is no end.
+ * first: gets the index of the first folder after `after`.
+ */
 size_t shard_s3_folders_between(const struct shard_s3_folders *folders,
                                 const struct shard_s3_text *after, const struct shard_s3_text *end,
                                 size_t *first);
 
 /*
- * After a page from `first` to `last`: choose the folder whose folders should be asked for, and
- * return the length of its name, which `last` begins with. If the page lies in few folders, it is
- * the one around them. -1: none, since the folders hold few keys, or `prefix` has no folders.
+ * Chooses the folder whose folders are to be asked for, after a page with the keys `first` to
+ * `last`. If the page lies in few folders, the choice is the folder around them.
+ * prefix: bytes of the listed prefix, which all keys begin with.
+ * Returns the length of the folder's name, which `last` begins with; -1 if there is none to ask
+ * for: the folders hold few keys, or the prefix has no folders.
  */
 ssize_t shard_s3_folders_parent(const struct shard_s3_text *first, const struct shard_s3_text *last,
                                 size_t prefix);
 
+/* Frees what the folders hold. */
 void shard_s3_folders_free(struct shard_s3_folders *folders);

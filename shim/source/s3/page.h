@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page.h - a reply of ListObjectsV2.
+ * page.h - reads a page, which is a reply of ListObjectsV2.
  * https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
  */
 #pragma once
@@ -9,31 +9,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHARD_S3_PAGE_KEYS 1000      /* asked for in a page */
-#define SHARD_S3_PAGE_MAX (16 << 20) /* bytes of a page */
+#define SHARD_S3_PAGE_KEYS 1000      /* keys that are asked for in a page */
+#define SHARD_S3_PAGE_MAX (16 << 20) /* bytes of a page, at most */
 
+/* A page. All zeros at first. */
 struct shard_s3_page {
-  bool folders; /* set by the caller: take the folders (CommonPrefixes), not the keys */
-  char *keys;   /* each as uint32_t length, bytes, NUL */
+  bool folders; /* set by the caller: folders (CommonPrefixes) are taken, not keys */
+  char *keys;   /* or folders; each as uint32_t length, bytes, NUL */
   size_t used, room;
-  uint64_t count;
-  bool truncated;
-  char *token; /* NULL: none */
-  char *reply; /* what has come */
+  uint64_t count; /* keys, or folders */
+  bool truncated; /* more pages follow */
+  char *token;    /* to ask for the next page with; NULL: none */
+  char *reply;    /* the part of the reply that has come */
   size_t received, reply_room;
-  char why[160]; /* what is wrong with the page; "" */
+  char why[160]; /* the fault of the page; "" if there is none */
 };
 
-/* Forget the last page, and be ready for another. The struct is all zero at first. */
+/* Empties a page, before the next reply. */
 void shard_s3_page_begin(struct shard_s3_page *page);
 
-/* A piece of the reply has come, of any size. 0, -EBADMSG (page->why) or -ENOMEM. */
+/*
+ * Adds a piece of the reply, of any size.
+ * Errors: -ENOMEM; -EBADMSG, the reply is too large, and page->why tells so.
+ */
 int shard_s3_page_feed(struct shard_s3_page *page, const char *data, size_t size);
 
-/* The reply is complete: read it. 0, -EBADMSG (page->why) or -ENOMEM. */
+/*
+ * Reads the keys or folders, and the token, when the reply is complete.
+ * Errors: -ENOMEM; -EBADMSG, and page->why tells the fault.
+ */
 int shard_s3_page_end(struct shard_s3_page *page);
 
-/* The next key, which is the page's. *at is 0 for the first. NULL: there are no more. */
+/*
+ * Returns the next key or folder, which ends with NUL and is the page's; NULL if there are no more.
+ * at: 0 for the first key; moved to the next key.
+ */
 const char *shard_s3_page_key(const struct shard_s3_page *page, size_t *at, size_t *length);
 
+/* Frees what a page holds; the page can be used again. */
 void shard_s3_page_free(struct shard_s3_page *page);

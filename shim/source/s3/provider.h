@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * provider.h - where servers that speak S3's protocol differ: a table with a row for each.
+ * provider.h - tells where servers that speak S3's protocol differ: a table with a row for each
+ * provider.
  *
- * To add a provider, add its row to provider.c and to the test `providers`
+ * To add a provider, add a row to provider.c and to the test `providers`
  * (tests/unit/test_s3_providers.c). Nothing else names a provider, its hosts or its headers.
  */
 #pragma once
@@ -12,38 +13,45 @@
 
 #include "source/s3/sigv4.h"
 
+/* A row of the table. */
 struct shard_s3_provider {
   const char *name;
-  const char *domains[3]; /* its hosts end with one of these; none: the row of all other hosts */
-  /* Its host in a region that begins so, for who gives no endpoint. One row has them. */
+  const char *domains[3]; /* ends of the provider's hosts; none: the row of all other hosts */
+  /* Hosts for accounts that give no endpoint: the host in regions whose names begin with `region`.
+   * Only one row has homes. */
   struct {
-    const char *region, *host; /* %s: the region */
+    const char *region, *host; /* %s stands for the region */
   } homes[3];
-  /* Signatures. */
+  /* Of signatures: */
   const char *service; /* in the scope */
-  const char *region;  /* in the scope; NULL: the account's */
+  const char *region;  /* in the scope; NULL: the account's region */
   struct shard_sigv4_scheme scheme;
-  /* Headers of requests: the body's hash, the time, the session token (NULL: it has none). */
+  /* Headers of requests: the body's hash, the time, the session token (NULL: there is none). */
   const char *content, *date, *token;
-  const char *payer, *owner; /* who pays, and whose the bucket must be; NULL: it has none */
-  /* Headers of replies: the bucket's region (NULL: not told), and those that say that an object is
-   * encrypted, such that its ETag is no MD5; not so with the value `plain`. */
+  const char *payer, *owner; /* payer: the requester pays; owner: the account that must own the
+                                bucket; NULL: there is none */
+  /* Headers of replies: the bucket's region (NULL: not told); and headers which say that an object
+   * is encrypted such that the ETag is no MD5, except with the value `plain`. */
   const char *bucket_region;
   struct {
     const char *name, *plain;
   } encrypted[3];
 };
 
-/* The row of a host, with or without a port. Never NULL. */
+/* Returns the row of a host, with or without a port. Never NULL. */
 const struct shard_s3_provider *shard_s3_provider_of(const char *host);
 
-/* The row that has homes. */
+/* Returns the row that has homes. */
 const struct shard_s3_provider *shard_s3_provider_home(void);
 
-/* Write its host in a region. Only for the row that has homes. */
+/*
+ * Prints the provider's host in a region into host[size].
+ * provider: the row that has homes.
+ */
 void shard_s3_provider_host(const struct shard_s3_provider *provider, const char *region,
                             char *host, size_t size);
 
+/* A fact that a line of a reply's head tells. */
 enum shard_s3_fact {
   SHARD_S3_NO_FACT,
   SHARD_S3_REGION,    /* of the bucket */
@@ -51,16 +59,19 @@ enum shard_s3_fact {
 };
 
 /*
- * What a line of a reply's head tells, in the words of any provider: a gateway may pass on those of
- * the server behind it. The value is in value[], "" if it does not fit.
+ * Reads a line of a reply's head for a fact, by the header names of all providers: a gateway may
+ * pass on headers of the server behind the gateway.
+ * line[length]: as libcurl hands lines over, with the line end and without a NUL.
+ * value[size]: gets the header's value, "" if the value does not fit.
  */
 enum shard_s3_fact shard_s3_provider_read(const char *line, size_t length, char *value,
                                           size_t size);
 
 /*
- * Whether a line of a reply's head, as libcurl hands it over (with its end, without a NUL), is this
- * header, in upper or lower case. Then its value is in value[], without blanks around it, and "" if
- * it does not fit.
+ * Reads a line of a reply's head, if the line is the header `name`, in upper or lower case.
+ * line[length]: as libcurl hands lines over, with the line end and without a NUL.
+ * value[size]: gets the value without blanks around it, "" if the value does not fit.
+ * Returns whether the line is that header.
  */
 bool shard_s3_head_value(const char *line, size_t length, const char *name, char *value,
                          size_t size);
